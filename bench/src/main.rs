@@ -1,0 +1,2 @@
+//! Benchmarks of kstreams beside librdkafka.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Kafka Streams as a Rust library.

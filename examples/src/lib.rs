@@ -1,0 +1,1 @@
+//! Example programs of kstreams: see the `examples` targets.

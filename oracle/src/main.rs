@@ -1,0 +1,2 @@
+//! The oracle runner.
+fn main() {}

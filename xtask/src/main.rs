@@ -1,0 +1,2 @@
+//! Setup, test, bench, tidy.
+fn main() {}
