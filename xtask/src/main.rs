@@ -1,2 +1,78 @@
-//! Setup, test, bench, tidy.
-fn main() {}
+//! `cargo xtask`: the project's own commands. Everything that CI does is `cargo xtask test`.
+//!
+//! No record passes through here: xtask starts compilers, the Java reference and brokers, and reads what they print.
+#![expect(clippy::print_stdout, reason = "a command-line tool talks on its standard output")]
+
+mod args;
+mod broker;
+mod java;
+mod kcat;
+mod oracle;
+mod process;
+mod test;
+mod tidy;
+mod workspace;
+
+use args::Args;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask COMMAND
+
+  test [STEP…]         everything that CI does: fmt tidy clippy doc test oracle, on a Kafka broker that it
+                       starts and stops; KSTREAMS_TEST_BOOTSTRAP=HOST:PORT takes a running one instead
+      --quick          only what needs no Java and no broker: fmt tidy clippy and the unit tests
+      -p PACKAGE       clippy, doc and test only for this package
+  oracle [NAME…]       compares topologies with the real Kafka Streams, line by line
+      --seeds N        seeds 1 to N (20)
+      --count N        input lines a seed (200)
+      --release        with the optimized build
+  tidy                 the rules of the code that rustfmt and clippy do not know
+  broker start         starts a Kafka broker on 127.0.0.1 that stays
+  broker stop          stops it
+      --port N         its port (9092)
+      --brokers N      so many brokers in one cluster (1)
+      --dir DIR        its data (under the target folder)
+  bench ARG…           the benchmarks, release build, on a broker of their own; `bench client`: the raw client";
+
+fn main() -> ExitCode {
+    process::stop_children_on_signals();
+    let mut words = std::env::args().skip(1);
+    let command = words.next().unwrap_or_default();
+    let result = run(&command, words.collect());
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("error: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: &str, words: Vec<String>) -> Result<(), String> {
+    match command {
+        "test" => test::run(&test::Options::parse(Args::new(words))?),
+        "oracle" => oracle::run(&oracle::Options::parse(Args::new(words))?),
+        "tidy" => {
+            Args::new(words).end()?;
+            tidy::run()
+        }
+        "broker" => broker::command(Args::new(words)),
+        "bench" => bench(&words),
+        "" | "help" | "-h" | "--help" => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        other => Err(format!("there is no command '{other}'\n\n{USAGE}")),
+    }
+}
+
+/// Benchmarks know themselves what they measure: they only get a broker, as the tests do.
+fn bench(words: &[String]) -> Result<(), String> {
+    let broker = broker::TestBroker::take_or_start()?;
+    let mut command = workspace::cargo(["run", "--release", "-p", "bench", "--"]);
+    command.args(words).env(broker::BOOTSTRAP, broker.bootstrap());
+    let status = process::run(command)?;
+    broker.stop()?;
+    if status.success() { Ok(()) } else { Err(format!("the benchmark ended with {status}")) }
+}
