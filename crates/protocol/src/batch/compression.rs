@@ -178,7 +178,6 @@ fn unpack_snappy_block(block: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<
     Ok(())
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is the function that `map_err` takes")]
 fn failed(why: impl std::fmt::Display) -> BatchError {
     BatchError::Decompression(why.to_string())
 }
