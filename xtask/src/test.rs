@@ -82,7 +82,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let java = needs_java.then(|| std::thread::spawn(java::prepare));
     let kcat = needs_broker.then(|| std::thread::spawn(kcat::prepare));
     let mut report = Report::default();
-    report.step(options, "fmt", fmt);
+    report.step(options, "fmt", || fmt(options));
     report.step(options, "tidy", tidy::run);
     report.step(options, "clippy", || clippy(options));
     report.step(options, "doc", || doc(options));
@@ -96,9 +96,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
             java.clone()?;
             tests_on_broker(options, kcat, &mut count)
         } else {
-            let mut command = options.cargo(["test", "--no-fail-fast", "--lib", "--bins"]);
-            command.env("RUST_BACKTRACE", "1");
-            tests(command, &mut count)
+            unit_tests(options, &mut count)
         }
     });
     report.count = count;
@@ -162,8 +160,11 @@ fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
 }
 
-fn fmt() -> Result<(), String> {
-    let command = workspace::cargo(["fmt", "--all", "--check"]);
+fn fmt(options: &Options) -> Result<(), String> {
+    let mut command = options.cargo(["fmt", "--check"]);
+    if options.package.is_none() {
+        command.arg("--all");
+    }
     process::succeed(command, "some files are not formatted: run `cargo fmt --all`")
 }
 
@@ -177,6 +178,16 @@ fn doc(options: &Options) -> Result<(), String> {
     let mut command = options.cargo(["doc", "--no-deps"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
     process::succeed(command, "the documentation does not build")
+}
+
+/// The tests inside of the crates: they need nothing around them.
+fn unit_tests(options: &Options, count: &mut Count) -> Result<(), String> {
+    let mut command = options.cargo(["test", "--no-fail-fast", "--bins"]);
+    if options.package.as_deref().map_or(Ok(true), workspace::has_library)? {
+        command.arg("--lib");
+    }
+    command.env("RUST_BACKTRACE", "1");
+    tests(command, count)
 }
 
 /// All tests, with everything around them that they may need.

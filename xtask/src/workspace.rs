@@ -47,3 +47,14 @@ pub(crate) fn files() -> Result<Vec<PathBuf>, String> {
     files.dedup();
     Ok(files)
 }
+
+/// Whether a package of the workspace has a library: cargo refuses `--lib` for one without.
+pub(crate) fn has_library(package: &str) -> Result<bool, String> {
+    let name = format!("name = \"{package}\"");
+    let manifest = files()?.into_iter().map(|file| root().join(file)).find(|file| {
+        file.file_name().is_some_and(|file| file == "Cargo.toml")
+            && std::fs::read_to_string(file).is_ok_and(|text| text.lines().any(|line| line == name))
+    });
+    let folder = manifest.as_deref().and_then(Path::parent);
+    Ok(folder.is_some_and(|folder| folder.join("src/lib.rs").is_file()))
+}
