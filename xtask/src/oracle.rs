@@ -4,15 +4,23 @@
 //! seed. Lines must be equal byte for byte.
 
 use crate::args::Args;
-use crate::{java, process, workspace};
+use crate::process::{self, Ended};
+use crate::{java, workspace};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// So many differences are shown in full; the others are only counted.
 const SHOWN_AT_MOST: usize = 5;
+
+/// Lines of what our program says when it fails.
+const ERRORS_AT_MOST: usize = 12;
+
+/// A run of a few hundred lines takes a second: after this one hangs.
+const ONE_RUN_AT_MOST: Duration = Duration::from_secs(120);
 
 /// What is asked for.
 pub(crate) struct Options {
@@ -71,8 +79,15 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     Err(format!(
         "oracle: {} of {total} answers differ from Java's; its inputs and answers are kept in {}",
         differences.len(),
-        comparison.corpus.display()
+        keep(comparison.corpus).display()
     ))
+}
+
+/// Only the last differences stay.
+fn keep(corpus: PathBuf) -> PathBuf {
+    let kept = workspace::target().join("oracle-differences");
+    let _ = fs::remove_dir_all(&kept);
+    if fs::rename(&corpus, &kept).is_ok() { kept } else { corpus }
 }
 
 fn build(release: bool) -> Result<PathBuf, String> {
@@ -139,9 +154,11 @@ impl Comparison {
         let Case { name, seed } = case;
         let Some(seed) = seed else {
             let theirs = self.read(&format!("{name}.describe.txt"))?;
-            let (ours, _) = self.ask_ours(&["describe", name], None)?;
-            return equal_lines(&theirs, &ours)
-                .map_err(|difference| format!("{name}: describe differs\n{difference}"));
+            let (ours, failed) = self.ask_ours(&["describe", name], None)?;
+            let failed = failed.map_or_else(String::new, |why| format!("\n  {why}"));
+            return equal_lines(&theirs, &ours).map_err(|difference| {
+                format!("{name}: the describe text differs\n{difference}{failed}")
+            });
         };
         let input = format!("{name}.{seed}.in.jsonl");
         let theirs = self.read(&format!("{name}.{seed}.out.jsonl"))?;
@@ -172,13 +189,15 @@ impl Comparison {
         if let Some(input) = input {
             command.stdin(File::open(input).map_err(|why| format!("{}: {why}", input.display()))?);
         }
-        let output = command.output().map_err(|why| format!("our oracle cannot run: {why}"))?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let failed = (!output.status.success()).then(|| {
-            let errors = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            format!("`oracle {}` ended with {}: {errors}", arguments.join(" "), output.status)
-        });
-        Ok((text, failed))
+        let printed = process::capture(command, ONE_RUN_AT_MOST)?;
+        let how = match printed.ended {
+            Ended::With(status) if status.success() => return Ok((printed.output, None)),
+            Ended::With(status) => format!("ended with {status}"),
+            Ended::OutOfTime => format!("did not end within {} s", ONE_RUN_AT_MOST.as_secs()),
+        };
+        let errors: Vec<&str> = printed.errors.lines().take(ERRORS_AT_MOST).collect();
+        let why = format!("`oracle {}` {how}: {}", arguments.join(" "), errors.join("\n    "));
+        Ok((printed.output, Some(why)))
     }
 }
 

@@ -11,6 +11,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
+/// What a program gets to end by itself before it is killed.
+const TIME_TO_END: Duration = Duration::from_secs(5);
+
 /// The process groups that run now.
 static GROUPS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
@@ -74,6 +77,27 @@ impl Running {
         let status = self.child.wait();
         groups().remove(&self.child.id());
         status.map_err(|why| format!("waiting for a program failed: {why}"))
+    }
+
+    /// Waits for its end, or ends it and its group after `limit`.
+    fn wait_until(self, limit: Duration) -> Result<Ended, String> {
+        let group = self.child.id();
+        let (done, ended) = mpsc::channel();
+        std::thread::spawn(move || done.send(self.wait()));
+        match ended.recv_timeout(limit) {
+            Ok(status) => {
+                // A grandchild that stays would keep the pipe, and us, forever.
+                signal_group(group, "TERM");
+                status.map(Ended::With)
+            }
+            Err(_) => {
+                signal_group(group, "TERM");
+                if ended.recv_timeout(TIME_TO_END).is_err() {
+                    signal_group(group, "KILL");
+                }
+                Ok(Ended::OutOfTime)
+            }
+        }
     }
 }
 
@@ -147,9 +171,7 @@ pub(crate) fn watch(
 ) -> Result<Ended, String> {
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut running = Running::start(command)?;
-    let group = running.child.id();
     let stdout = running.child.stdout.take();
-    let (done, ended) = mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let Some(stdout) = stdout else { return };
@@ -158,21 +180,31 @@ pub(crate) fn watch(
                 line(&String::from_utf8_lossy(&bytes));
             }
         });
-        scope.spawn(move || done.send(running.wait()));
-        match ended.recv_timeout(limit) {
-            Ok(status) => {
-                // A grandchild that stays would keep the pipe, and us, forever.
-                signal_group(group, "TERM");
-                status.map(Ended::With)
-            }
-            Err(_) => {
-                signal_group(group, "TERM");
-                if ended.recv_timeout(Duration::from_secs(5)).is_err() {
-                    signal_group(group, "KILL");
-                }
-                Ok(Ended::OutOfTime)
-            }
-        }
+        running.wait_until(limit)
+    })
+}
+
+/// What a program printed, kept back.
+pub(crate) struct Printed {
+    pub(crate) output: String,
+    pub(crate) errors: String,
+    pub(crate) ended: Ended,
+}
+
+/// Runs it with the input that it has, keeps what it prints, and ends it after `limit`.
+pub(crate) fn capture(mut command: Command, limit: Duration) -> Result<Printed, String> {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = Running::start(command)?;
+    let (stdout, stderr) = (running.child.stdout.take(), running.child.stderr.take());
+    std::thread::scope(|scope| {
+        let output = scope.spawn(move || read_all(stdout));
+        let errors = scope.spawn(move || read_all(stderr));
+        let ended = running.wait_until(limit)?;
+        let text = |thread: std::thread::ScopedJoinHandle<'_, std::io::Result<String>>| {
+            let read = thread.join().unwrap_or_else(|_| Ok(String::new()));
+            read.map_err(|why| format!("what a program printed cannot be read: {why}"))
+        };
+        Ok(Printed { output: text(output)?, errors: text(errors)?, ended })
     })
 }
 
@@ -209,6 +241,15 @@ mod tests {
         let why = result.unwrap_err();
         assert!(why.starts_with("it failed"), "{why}");
         assert!(why.contains("out") && why.contains("err"), "{why}");
+    }
+
+    #[test]
+    fn what_was_printed_before_the_end_is_kept() {
+        let command = shell("echo out; echo err >&2; exec sleep 1000");
+        let printed = capture(command, Duration::from_millis(300)).unwrap();
+        assert!(matches!(printed.ended, Ended::OutOfTime));
+        let printed = capture(shell("echo out; echo err >&2"), Duration::from_secs(60)).unwrap();
+        assert_eq!((&*printed.output, &*printed.errors), ("out\n", "err\n"));
     }
 
     #[test]
