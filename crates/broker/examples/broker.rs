@@ -1,0 +1,27 @@
+//! Runs the embedded broker for other programs: `broker --port N [--dir DIRECTORY] [--quick]`.
+//!
+//! It prints its address and runs until its standard input ends or it is killed.
+
+use std::error::Error;
+use std::io::Read;
+
+use kstreams_broker::{Broker, BrokerConfig};
+
+#[expect(clippy::print_stdout, reason = "whoever started it wants to know the address")]
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut builder = Broker::builder();
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        builder = match argument.as_str() {
+            "--port" => builder.port(arguments.next().ok_or("--port needs a number")?.parse()?),
+            "--dir" => builder.directory(arguments.next().ok_or("--dir needs a directory")?),
+            "--quick" => builder.config(BrokerConfig::quick()),
+            other => return Err(format!("unknown argument {other}").into()),
+        };
+    }
+    let broker = builder.start()?;
+    println!("{}", broker.bootstrap());
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    broker.stop();
+    Ok(())
+}
