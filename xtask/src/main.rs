@@ -19,8 +19,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask COMMAND
 
-  test [STEP…]         everything that CI does: fmt tidy clippy doc test oracle, on a Kafka broker that it
-                       starts and stops; KSTREAMS_TEST_BOOTSTRAP=HOST:PORT takes a running one instead
+  test [STEP…]         everything that CI does: fmt tidy clippy features doc test oracle, on a Kafka broker
+                       that it starts and stops; KSTREAMS_TEST_BOOTSTRAP=HOST:PORT takes a running one
       --quick          only what needs no Java and no broker: fmt tidy clippy and the unit tests
       -p PACKAGE       clippy, doc and test only for this package
   oracle [NAME…]       compares topologies with the real Kafka Streams, line by line

@@ -91,7 +91,9 @@ fn keep(corpus: PathBuf) -> PathBuf {
 }
 
 fn build(release: bool) -> Result<PathBuf, String> {
-    let mut command = workspace::cargo(["build", "--quiet", "-p", "oracle"]);
+    // Not `-p oracle`: among all default members it gets the features with which the tests are built, so nothing is
+    // compiled twice.
+    let mut command = workspace::cargo(["build", "--quiet", "--bin", "oracle"]);
     if release {
         command.arg("--release");
     }

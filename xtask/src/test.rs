@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The steps, in the order in which they run: what is fast and what fails most comes first.
-const STEPS: [&str; 6] = ["fmt", "tidy", "clippy", "doc", "test", "oracle"];
+const STEPS: [&str; 7] = ["fmt", "tidy", "clippy", "features", "doc", "test", "oracle"];
 
 /// What `--quick` leaves: nothing that needs Java, a broker or kcat.
 const QUICK: [&str; 4] = ["fmt", "tidy", "clippy", "test"];
@@ -85,6 +85,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     report.step(options, "fmt", || fmt(options));
     report.step(options, "tidy", tidy::run);
     report.step(options, "clippy", || clippy(options));
+    report.step(options, "features", features);
     report.step(options, "doc", || doc(options));
     let java = java.map_or(Ok(()), joined);
     if let Err(why) = &java {
@@ -169,9 +170,19 @@ fn fmt(options: &Options) -> Result<(), String> {
 }
 
 fn clippy(options: &Options) -> Result<(), String> {
-    let mut command = options.cargo(["clippy", "--all-targets"]);
+    let mut command = options.cargo(["clippy", "--all-targets", "--keep-going"]);
     command.args(["--", "-D", "warnings"]);
     process::succeed(command, "clippy has something to say")
+}
+
+/// Crates with features must also be good without them.
+fn features() -> Result<(), String> {
+    for package in workspace::packages_with_features()? {
+        let mut command = workspace::cargo(["clippy", "--no-default-features", "-p"]);
+        command.args([&package, "--", "-D", "warnings"]);
+        process::succeed(command, &format!("clippy on {package} without its features"))?;
+    }
+    Ok(())
 }
 
 fn doc(options: &Options) -> Result<(), String> {

@@ -48,13 +48,55 @@ pub(crate) fn files() -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// Whether a package of the workspace has a library: cargo refuses `--lib` for one without.
-pub(crate) fn has_library(package: &str) -> Result<bool, String> {
-    let name = format!("name = \"{package}\"");
-    let manifest = files()?.into_iter().map(|file| root().join(file)).find(|file| {
-        file.file_name().is_some_and(|file| file == "Cargo.toml")
-            && std::fs::read_to_string(file).is_ok_and(|text| text.lines().any(|line| line == name))
-    });
-    let folder = manifest.as_deref().and_then(Path::parent);
-    Ok(folder.is_some_and(|folder| folder.join("src/lib.rs").is_file()))
+/// A package of the workspace.
+struct Package {
+    name: String,
+    folder: PathBuf,
+    manifest: String,
+}
+
+fn packages() -> Result<Vec<Package>, String> {
+    let files = files()?;
+    let manifests = files.iter().filter(|file| file.ends_with("Cargo.toml"));
+    Ok(manifests.filter_map(|file| package(&root().join(file))).collect())
+}
+
+fn package(file: &Path) -> Option<Package> {
+    let manifest = std::fs::read_to_string(file).ok()?;
+    let name = package_name(&manifest)?;
+    Some(Package { name, folder: file.parent()?.to_path_buf(), manifest })
+}
+
+/// The first `name` of a manifest is the package's.
+fn package_name(manifest: &str) -> Option<String> {
+    let line = manifest.lines().find_map(|line| line.strip_prefix("name = "))?;
+    manifest.contains("[package]").then(|| line.trim_matches('"').to_owned())
+}
+
+/// Whether a package has a library: cargo refuses `--lib` for one without.
+pub(crate) fn has_library(name: &str) -> Result<bool, String> {
+    let package = packages()?.into_iter().find(|package| package.name == name);
+    Ok(package.is_some_and(|package| package.folder.join("src/lib.rs").is_file()))
+}
+
+/// The packages under `crates` that can be built without something that is on by default.
+pub(crate) fn packages_with_features() -> Result<Vec<String>, String> {
+    let crates = root().join("crates");
+    let has_default = |package: &Package| {
+        package.folder.starts_with(&crates)
+            && package.manifest.lines().any(|line| line.starts_with("default = ["))
+    };
+    Ok(packages()?.into_iter().filter(has_default).map(|package| package.name).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_package_is_found_in_its_workspace() {
+        assert_eq!(has_library("xtask"), Ok(false));
+        assert_eq!(has_library("kstreams"), Ok(true));
+        assert!(packages_with_features().unwrap().contains(&"kstreams".to_owned()));
+    }
 }

@@ -76,6 +76,7 @@ fn check(file: &Path, text: &str, findings: &mut Vec<Finding>) {
             let source = Source::read(text);
             shape::check(file, &source, findings);
             words::check(file, &source, findings);
+            words::check_names(file, &source, findings);
             layers::check(file, &source, findings);
         }
         _ => {}

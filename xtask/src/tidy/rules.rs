@@ -17,6 +17,11 @@ pub(super) const MACROS: &[(&str, &str)] = &[
     ("dbg", "a trace for an afternoon: `tracing` stays"),
 ];
 
+/// Names of files and types that say nothing about their role.
+pub(super) const EMPTY_FILE_NAMES: &[&str] =
+    &["utils", "util", "common", "helpers", "helper", "misc"];
+pub(super) const EMPTY_TYPE_ENDS: &[&str] = &["Impl", "Utils", "Helper"];
+
 /// What no file of the repository may hold: the machine or the mirror of one developer. The words are cut in two so
 /// that this file does not hold them either.
 pub(super) const WORDS: &[(&str, &str)] = &[
@@ -121,7 +126,8 @@ pub(super) const LAYERS: &[Layer] = &[
     },
     Layer {
         within: &[STREAMS],
-        except: &["crates/streams/src/topology/erased"],
+        // The payload of a panic in user code comes as `Any`: the task's edge reads it.
+        except: &["crates/streams/src/topology/erased", "crates/streams/src/task/stream_task"],
         never: &["std::any"],
         why: "types are erased in topology/erased.rs only",
     },

@@ -1,8 +1,8 @@
 //! Words that must not stay: unfinished code, and the places of one developer's machine.
 
 use super::Finding;
-use super::rules::{MACHINE_FOLDERS, MACROS, WORDS};
-use super::source::{Source, line_of};
+use super::rules::{EMPTY_FILE_NAMES, EMPTY_TYPE_ENDS, MACHINE_FOLDERS, MACROS, WORDS};
+use super::source::{Source, is_word, line_of};
 use std::path::Path;
 
 /// Rules for Rust.
@@ -24,6 +24,26 @@ pub(super) fn check(file: &Path, source: &Source, findings: &mut Vec<Finding>) {
         if !after.starts_with(':') || after[1..].trim().len() < 3 {
             let what = "`TODO` needs a text: `TODO: what is to be done, and why not now`";
             findings.push(Finding::new(file, source.line(at), what));
+        }
+    }
+}
+
+/// A name says the role.
+pub(super) fn check_names(file: &Path, source: &Source, findings: &mut Vec<Finding>) {
+    for part in file.with_extension("").iter().filter_map(|part| part.to_str()) {
+        if EMPTY_FILE_NAMES.contains(&part) {
+            let what = format!("`{part}` says nothing: name what is in it");
+            findings.push(Finding::new(file, 1, what));
+        }
+    }
+    for keyword in ["struct", "enum", "trait", "type"] {
+        for at in source.words(keyword) {
+            let rest = source.code[at + keyword.len()..].trim_start();
+            let name = &rest[..rest.bytes().take_while(|byte| is_word(*byte)).count()];
+            if EMPTY_TYPE_ENDS.iter().any(|end| name.ends_with(end)) {
+                let what = format!("`{name}` says nothing: a name says the role");
+                findings.push(Finding::new(file, source.line(at), what));
+            }
         }
     }
 }
@@ -56,6 +76,13 @@ mod tests {
         let text = "//! A.\nfn a() { todo!() }\nfn b() { \"todo!()\"; } // todo!()\n";
         let found = findings_in("a.rs", text);
         assert_eq!(found, ["a.rs:2: `todo!`: build the real thing, or leave it out"]);
+    }
+
+    #[test]
+    fn empty_names_are_found() {
+        let found = findings_in("src/utils/a.rs", "//! A.\nstruct StoreImpl;\nstruct Simple;\n");
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[1].starts_with("src/utils/a.rs:2: `StoreImpl`"), "{found:?}");
     }
 
     #[test]
