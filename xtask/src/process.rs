@@ -51,9 +51,10 @@ pub(crate) fn stop_children_on_signals() {
 }
 
 fn signal_group(group: u32, signal: &str) {
-    // The standard library ends only a child, and only by force; the tool ends its whole group politely.
-    let _ = Command::new("kill")
-        .args(["-s", signal, "--", &format!("-{group}")])
+    // The standard library ends only one child, and only by force. The shell's own `kill` ends a group politely, and
+    // is there where the program of that name is not.
+    let _ = Command::new("sh")
+        .args(["-c", &format!("kill -s {signal} -- -{group}")])
         .stderr(Stdio::null())
         .status();
 }
