@@ -1,0 +1,189 @@
+//! The settings as the runtime reads them: typed and checked together.
+
+use super::{StreamsConfig, keys};
+use crate::error::{Error, Result};
+use crate::state::LogMode;
+use crate::task::{
+    DefaultTimestamps, DeserializationPolicy, LogAndContinue, LogAndFail, SourceSettings,
+};
+use crate::topology::{AutoOffsetReset, check_name};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Checked settings.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) application_id: Arc<str>,
+    pub(crate) bootstrap_servers: Vec<String>,
+    pub(crate) client_id: Option<String>,
+    pub(crate) state_dir: PathBuf,
+    pub(crate) stream_threads: usize,
+    pub(crate) commit_interval: Duration,
+    pub(crate) poll: Duration,
+    pub(crate) max_task_idle: Option<Duration>,
+    pub(crate) buffered_records: usize,
+    pub(crate) cache_bytes: usize,
+    pub(crate) memory_budget: usize,
+    pub(crate) uncommitted_bytes: Option<usize>,
+    pub(crate) offset_reset: AutoOffsetReset,
+    pub(crate) repartition_purge_interval: Duration,
+    pub(crate) replication_factor: i16,
+    pub(crate) state_cleanup_delay: Duration,
+    pub(crate) task_timeout: Duration,
+    pub(crate) log_mode: LogMode,
+    pub(crate) source: SourceSettings,
+    pub(crate) wire: WireSettings,
+}
+
+/// What the client gets as it is.
+#[derive(Debug, Clone)]
+pub(crate) struct WireSettings {
+    pub(crate) batch_size: usize,
+    pub(crate) buffer_memory: usize,
+    pub(crate) compression: String,
+    pub(crate) linger: Duration,
+    pub(crate) delivery_timeout: Duration,
+    pub(crate) fetch_max_bytes: usize,
+    pub(crate) fetch_max_wait: Duration,
+    pub(crate) partition_max_bytes: usize,
+    pub(crate) metadata_max_age: Duration,
+    pub(crate) request_timeout: Duration,
+    pub(crate) retry_backoff: Duration,
+    pub(crate) reconnect_backoff: Duration,
+    pub(crate) reconnect_backoff_max: Duration,
+}
+
+impl Settings {
+    pub(super) fn of(config: &StreamsConfig) -> Result<Self> {
+        let values = Values(config);
+        for (key, value) in &config.values {
+            if let Some(key) = keys::find(key) {
+                key.check(value)?;
+            }
+        }
+        let application_id = values.text("application.id")?;
+        check_name("application", application_id).map_err(|e| Error::config(e.to_string()))?;
+        let java = values.text("compatibility")? == "java-4.4";
+        Ok(Settings {
+            application_id: application_id.into(),
+            bootstrap_servers: bootstrap(values.text("bootstrap.servers")?)?,
+            client_id: config.get("client.id").map(str::to_string),
+            state_dir: config
+                .get("state.dir")
+                .map_or_else(|| std::env::temp_dir().join("kafka-streams"), PathBuf::from),
+            stream_threads: values.size("num.stream.threads")?,
+            commit_interval: values.time("commit.interval.ms")?,
+            poll: values.time("poll.ms")?,
+            max_task_idle: match values.number("max.task.idle.ms")? {
+                -1 => None,
+                ms => Some(Duration::from_millis(ms.unsigned_abs())),
+            },
+            buffered_records: values.size("buffered.records.per.partition")?,
+            cache_bytes: values.size("statestore.cache.max.bytes")?,
+            memory_budget: values.size("memory.budget")?,
+            uncommitted_bytes: usize::try_from(values.number("statestore.uncommitted.max.bytes")?)
+                .ok(),
+            offset_reset: match values.text("auto.offset.reset")? {
+                "latest" => AutoOffsetReset::Latest,
+                "none" => AutoOffsetReset::None,
+                _ => AutoOffsetReset::Earliest,
+            },
+            repartition_purge_interval: values.time("repartition.purge.interval.ms")?,
+            replication_factor: values.number("replication.factor")? as i16,
+            state_cleanup_delay: values.time("state.cleanup.delay.ms")?,
+            task_timeout: values.time("task.timeout.ms")?,
+            log_mode: if java { LogMode::EveryWrite } else { LogMode::LastPerCommit },
+            source: source_settings(&values)?,
+            wire: wire_settings(&values)?,
+        })
+    }
+}
+
+fn source_settings(values: &Values<'_>) -> Result<SourceSettings> {
+    let policy = match values.text("deserialization.exception.handler")? {
+        "log-and-continue" => DeserializationPolicy::new(LogAndContinue),
+        _ => DeserializationPolicy::new(LogAndFail),
+    };
+    let timestamps = match values.text("default.timestamp.extractor")? {
+        "log-and-skip-on-invalid" => DefaultTimestamps::LogAndSkipOnInvalid,
+        "use-partition-time-on-invalid" => DefaultTimestamps::UsePartitionTimeOnInvalid,
+        "wallclock" => DefaultTimestamps::Wallclock,
+        _ => DefaultTimestamps::FailOnInvalid,
+    };
+    Ok(SourceSettings { policy, timestamps })
+}
+
+fn wire_settings(values: &Values<'_>) -> Result<WireSettings> {
+    Ok(WireSettings {
+        batch_size: values.size("batch.size")?,
+        buffer_memory: values.size("buffer.memory")?,
+        compression: values.text("compression.type")?.to_string(),
+        linger: values.time("linger.ms")?,
+        delivery_timeout: values.time("delivery.timeout.ms")?,
+        fetch_max_bytes: values.size("fetch.max.bytes")?,
+        fetch_max_wait: values.time("fetch.max.wait.ms")?,
+        partition_max_bytes: values.size("max.partition.fetch.bytes")?,
+        metadata_max_age: values.time("metadata.max.age.ms")?,
+        request_timeout: values.time("request.timeout.ms")?,
+        retry_backoff: values.time("retry.backoff.ms")?,
+        reconnect_backoff: values.time("reconnect.backoff.ms")?,
+        reconnect_backoff_max: values.time("reconnect.backoff.max.ms")?,
+    })
+}
+
+/// Reads values by key.
+struct Values<'a>(&'a StreamsConfig);
+
+impl<'a> Values<'a> {
+    fn text(&self, key: &str) -> Result<&'a str> {
+        self.0.get(key).ok_or_else(|| Error::config(format!("{key} is not set")))
+    }
+
+    fn number(&self, key: &str) -> Result<i64> {
+        let text = self.text(key)?;
+        text.parse().map_err(|_| Error::config(format!("{key} cannot be {text:?}")))
+    }
+
+    fn size(&self, key: &str) -> Result<usize> {
+        let number = self.number(key)?;
+        usize::try_from(number).map_err(|_| Error::config(format!("{key} cannot be {number}")))
+    }
+
+    fn time(&self, key: &str) -> Result<Duration> {
+        Ok(Duration::from_millis(self.size(key)? as u64))
+    }
+}
+
+fn bootstrap(list: &str) -> Result<Vec<String>> {
+    let servers: Vec<String> = list.split(',').map(|server| server.trim().to_string()).collect();
+    for server in &servers {
+        let port = server.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+        if port.and_then(|(_, port)| port.parse::<u16>().ok()).is_none() {
+            let message = format!("bootstrap.servers has {server:?}: write host:port,host:port");
+            return Err(Error::config(message));
+        }
+    }
+    Ok(servers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let check = |config: StreamsConfig, text: &str| {
+            let error = config.resolve().expect_err("refused").to_string();
+            assert!(error.contains(text), "{error}");
+        };
+        check(StreamsConfig::new("a b", "h:1"), "has the character ' '");
+        check(StreamsConfig::new("a", "h"), "has \"h\": write host:port");
+        check(
+            StreamsConfig::new("a", "h:1").stream_threads(0),
+            "num.stream.threads cannot be \"0\"",
+        );
+        let error = StreamsConfig::new("a", "h:1").set("processing.guarantee", "exactly_once_v2");
+        assert!(error.expect_err("refused").to_string().contains("takes one of at_least_once"));
+    }
+}

@@ -1,0 +1,17 @@
+//! What users write: streams and tables, typed and lazy.
+//!
+//! A method turns its typed closure into an operator on the spot, where the types are known, and records a node of the
+//! logical plan around it. `StreamsBuilder::build` lowers the plan to a [`crate::topology::Topology`].
+
+mod builder;
+mod grouped;
+mod options;
+mod plan;
+mod stream;
+mod table;
+
+pub use self::builder::StreamsBuilder;
+pub use self::grouped::KGroupedStream;
+pub use self::options::{Grouped, Materialized, Processed};
+pub use self::stream::KStream;
+pub use self::table::KTable;

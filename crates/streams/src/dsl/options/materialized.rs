@@ -1,0 +1,114 @@
+//! How a table is stored.
+
+use crate::serde::{DefaultSerde, SerdeChoice, SerdeRef};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Options of the store behind a table: `K` and `V` are the table's key and value.
+///
+/// A name names the store and its changelog topic: `<application.id>-<name>-changelog`. Name what must survive a change of the
+/// topology: unnamed stores are numbered.
+pub struct Materialized<K, V> {
+    pub(crate) name: Option<String>,
+    pub(crate) node: Option<String>,
+    pub(crate) key: SerdeChoice<K>,
+    pub(crate) value: SerdeChoice<V>,
+    pub(crate) caching: bool,
+    pub(crate) logging: Option<BTreeMap<String, String>>,
+    pub(crate) persistent: bool,
+    /// Whether nothing is said about the store: Java's operators without a `Materialized`.
+    pub(crate) is_plain: bool,
+}
+
+impl<K: DefaultSerde, V: DefaultSerde> Materialized<K, V> {
+    /// On disk, with the serdes that the stream carries, else the types' own.
+    #[expect(clippy::new_without_default, reason = "options are made by name, as in Java")]
+    pub fn new() -> Self {
+        let plain = Materialized::from_serdes(
+            SerdeChoice::default_for_type(),
+            SerdeChoice::default_for_type(),
+        );
+        Materialized { is_plain: true, ..plain }
+    }
+
+    /// The same, for a store of that name.
+    pub fn named(name: impl Into<String>) -> Self {
+        Materialized::new().with_name(name)
+    }
+}
+
+impl<K, V> Materialized<K, V> {
+    fn from_serdes(key: SerdeChoice<K>, value: SerdeChoice<V>) -> Self {
+        Materialized {
+            name: None,
+            node: None,
+            key,
+            value,
+            caching: true,
+            logging: Some(BTreeMap::new()),
+            persistent: true,
+            is_plain: false,
+        }
+    }
+
+    /// With these serdes.
+    pub fn with(key: SerdeRef<K>, value: SerdeRef<V>) -> Self {
+        Materialized::from_serdes(SerdeChoice::Given(key), SerdeChoice::Given(value))
+    }
+
+    /// With the serdes that the stream carries; `build()` fails if it carries none.
+    pub fn carried() -> Self {
+        Materialized::from_serdes(SerdeChoice::Carried, SerdeChoice::Carried)
+    }
+
+    fn changed(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self.is_plain = false;
+        self
+    }
+
+    /// The name of the store.
+    #[must_use]
+    pub fn with_name(self, name: impl Into<String>) -> Self {
+        self.changed(|options| options.name = Some(name.into()))
+    }
+
+    /// The name of the operator's node.
+    #[must_use]
+    pub fn with_node_name(mut self, name: impl Into<String>) -> Self {
+        self.node = Some(name.into());
+        self
+    }
+
+    /// Forwards each change at once, not once a key and commit.
+    #[must_use]
+    pub fn caching_disabled(self) -> Self {
+        self.changed(|options| options.caching = false)
+    }
+
+    /// Without a changelog: the state survives only where it is.
+    #[must_use]
+    pub fn logging_disabled(self) -> Self {
+        self.changed(|options| options.logging = None)
+    }
+
+    /// A further setting of the changelog topic.
+    #[must_use]
+    pub fn changelog_setting(self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.changed(|options| {
+            options.logging.get_or_insert_default().insert(key.into(), value.into());
+        })
+    }
+
+    /// Keeps the table in memory only; it is read from its changelog at each start.
+    #[must_use]
+    pub fn in_memory(self) -> Self {
+        self.changed(|options| options.persistent = false)
+    }
+}
+
+impl<K, V> fmt::Debug for Materialized<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Materialized").field("name", &self.name).finish()
+    }
+}

@@ -1,0 +1,117 @@
+//! The plan while it is written: shared by all streams and tables of one builder.
+
+use super::names::{Names, RepartitionNames};
+use super::node::{PlanId, PlanKind, PlanNode, RepartitionNode};
+use crate::error::Error;
+use crate::operators::not_null_key;
+use crate::serde::SerdeRef;
+use crate::task::SinkSpec;
+use crate::topology::{
+    Consumed, RepartitionTopic, TopicTarget, operator_kind, sink_kind, source_kind,
+};
+use std::cell::RefCell;
+use std::panic::Location;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The nodes in the order in which they were asked for, which is the order in which they are lowered.
+#[derive(Default)]
+pub(crate) struct Plan {
+    pub(super) nodes: Vec<PlanNode>,
+    names: Names,
+    /// The first mistake; `build` reports it.
+    pub(super) mistake: Option<String>,
+}
+
+/// A plan that streams and tables share.
+#[derive(Clone, Default)]
+pub(crate) struct PlanRef(Rc<RefCell<Plan>>);
+
+impl PlanRef {
+    /// A name for a node of the plan: the one given, or Java's.
+    pub(crate) fn name(&self, given: Option<String>, prefix: &str) -> String {
+        self.0.borrow_mut().names.given_or_next(given, prefix)
+    }
+
+    /// A name for a processor: a given one takes no number.
+    pub(crate) fn processor_name(&self, given: Option<String>, prefix: &str) -> String {
+        given.unwrap_or_else(|| self.0.borrow_mut().names.next(prefix))
+    }
+
+    /// A name for a store.
+    pub(crate) fn store_name(&self, given: Option<String>, prefix: &str) -> String {
+        given.unwrap_or_else(|| self.0.borrow_mut().names.next_store(prefix))
+    }
+
+    #[track_caller]
+    pub(crate) fn add(&self, name: String, kind: PlanKind, parents: Vec<PlanId>) -> PlanId {
+        let location = Location::caller();
+        let mut plan = self.0.borrow_mut();
+        plan.nodes.push(PlanNode { name, kind, parents, location });
+        PlanId(plan.nodes.len() - 1)
+    }
+
+    /// Gives an operator another name than its generated one.
+    pub(crate) fn rename(&self, id: PlanId, name: String) {
+        self.0.borrow_mut().nodes[id.0].name = name;
+    }
+
+    pub(crate) fn node_name(&self, id: PlanId) -> String {
+        self.0.borrow().nodes[id.0].name.clone()
+    }
+
+    /// Adds a repartition topic under `parent`, named after `base`.
+    #[track_caller]
+    pub(crate) fn add_repartition<K, V>(
+        &self,
+        base: &str,
+        parent: PlanId,
+        key: &SerdeRef<K>,
+        value: &SerdeRef<V>,
+    ) -> PlanId
+    where
+        K: Clone + 'static,
+        V: Clone + 'static,
+    {
+        let names = self.0.borrow_mut().names.repartition(base);
+        let RepartitionNames { topic, sink, filter, source } = names;
+        let topic_name: Arc<str> = topic.into();
+        let sink_spec = SinkSpec {
+            target: TopicTarget::Fixed(topic_name.clone()),
+            internal: true,
+            key: key.clone(),
+            value: value.clone(),
+            partitioner: None,
+        };
+        let consumed = Consumed::with(key.clone(), value.clone());
+        let name = source.clone();
+        let node = RepartitionNode {
+            filter: (filter, operator_kind::<(K, V), (K, V)>(not_null_key::<K, V>(key.clone()))),
+            sink: (sink, sink_kind(sink_spec)),
+            source: (source, source_kind(vec![topic_name.clone()], consumed)),
+            topic_name,
+            topic: RepartitionTopic::default(),
+        };
+        self.add(name, PlanKind::Repartition(node), vec![parent])
+    }
+
+    /// Takes three numbers, as a repartition that is used a second time does in Java.
+    pub(crate) fn skip_repartition_names(&self, base: &str) {
+        self.0.borrow_mut().names.repartition(base);
+    }
+
+    /// Reports that neither options nor stream have a serde.
+    #[track_caller]
+    pub(crate) fn fail_without_serdes(&self, what: &str) {
+        let location = Location::caller();
+        let mistake = format!(
+            "{what} has no serde for its key or value, and the stream carries none \
+             ({location}): give them by with(key, value) on the options"
+        );
+        self.0.borrow_mut().mistake.get_or_insert(mistake);
+    }
+
+    pub(crate) fn lower(&self) -> Result<crate::topology::Topology, Error> {
+        super::lower::lower(&self.0.borrow())
+    }
+}

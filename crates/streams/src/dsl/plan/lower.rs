@@ -1,0 +1,62 @@
+//! From plan to topology: the only place where the DSL calls the topology builder.
+
+use super::graph::Plan;
+use super::node::{PlanKind, RepartitionNode};
+use crate::error::{Error, Result};
+use crate::topology::{NodeKind, Topology, TopologyBuilder};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Writes the nodes in the order in which they were asked for; parents come first by construction.
+pub(super) fn lower(plan: &Plan) -> Result<Topology> {
+    if let Some(mistake) = &plan.mistake {
+        return Err(Error::topology(mistake.clone()));
+    }
+    let mut builder = TopologyBuilder::new();
+    // The physical node that a plan node's children hang on.
+    let mut outputs: Vec<usize> = Vec::new();
+    let mut sources: BTreeMap<Vec<Arc<str>>, usize> = BTreeMap::new();
+    for node in &plan.nodes {
+        let parents: Vec<usize> = node.parents.iter().map(|parent| outputs[parent.0]).collect();
+        let output = match &node.kind {
+            PlanKind::Source(kind) => add_source(&mut builder, &mut sources, &node.name, kind),
+            PlanKind::Node(kind) => builder.add(&node.name, kind.clone(), parents),
+            PlanKind::Stateful(kind, stores) => {
+                let index = builder.add(&node.name, kind.clone(), parents);
+                for store in stores {
+                    builder.add_store(store);
+                    builder.connect(index, &store.name);
+                }
+                index
+            }
+            PlanKind::Repartition(node) => add_repartition(&mut builder, node, parents),
+        };
+        builder.locate(node.location);
+        outputs.push(output);
+    }
+    builder.build()
+}
+
+/// Adds a source, unless the same topics have one already.
+fn add_source(
+    builder: &mut TopologyBuilder,
+    sources: &mut BTreeMap<Vec<Arc<str>>, usize>,
+    name: &str,
+    kind: &NodeKind,
+) -> usize {
+    let NodeKind::Source(source) = kind else { return builder.add(name, kind.clone(), Vec::new()) };
+    *sources
+        .entry(source.topics.clone())
+        .or_insert_with(|| builder.add(name, kind.clone(), Vec::new()))
+}
+
+fn add_repartition(
+    builder: &mut TopologyBuilder,
+    node: &RepartitionNode,
+    parents: Vec<usize>,
+) -> usize {
+    builder.add_repartition_topic(&node.topic_name, node.topic.clone());
+    let filter = builder.add(&node.filter.0, node.filter.1.clone(), parents);
+    builder.add(&node.sink.0, node.sink.1.clone(), vec![filter]);
+    builder.add(&node.source.0, node.source.1.clone(), Vec::new())
+}

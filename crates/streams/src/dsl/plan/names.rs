@@ -1,0 +1,101 @@
+//! Java's names. One counter a builder numbers everything; explicitly named operators take a number as well, so that the names of
+//! the others stay.
+
+/// Prefixes of generated names.
+pub(crate) mod prefix {
+    pub(crate) const SOURCE: &str = "KSTREAM-SOURCE-";
+    pub(crate) const SINK: &str = "KSTREAM-SINK-";
+    pub(crate) const FILTER: &str = "KSTREAM-FILTER-";
+    pub(crate) const MAP: &str = "KSTREAM-MAP-";
+    pub(crate) const MAP_VALUES: &str = "KSTREAM-MAPVALUES-";
+    pub(crate) const FLAT_MAP: &str = "KSTREAM-FLATMAP-";
+    pub(crate) const FLAT_MAP_VALUES: &str = "KSTREAM-FLATMAPVALUES-";
+    pub(crate) const KEY_SELECT: &str = "KSTREAM-KEY-SELECT-";
+    pub(crate) const PEEK: &str = "KSTREAM-PEEK-";
+    pub(crate) const FOR_EACH: &str = "KSTREAM-FOREACH-";
+    pub(crate) const MERGE: &str = "KSTREAM-MERGE-";
+    pub(crate) const PROCESSOR: &str = "KSTREAM-PROCESSOR-";
+    pub(crate) const AGGREGATE: &str = "KSTREAM-AGGREGATE-";
+    pub(crate) const REDUCE: &str = "KSTREAM-REDUCE-";
+    pub(crate) const TO_STREAM: &str = "KTABLE-TOSTREAM-";
+}
+
+const REPARTITION: &str = "-repartition";
+
+/// The counter of one builder.
+#[derive(Debug, Default)]
+pub(super) struct Names(u32);
+
+impl Names {
+    /// `PREFIX0000000007`
+    pub(super) fn next(&mut self, prefix: &str) -> String {
+        let name = format!("{prefix}{:010}", self.0);
+        self.0 += 1;
+        name
+    }
+
+    /// The name given, or the next one; the number is taken either way.
+    pub(super) fn given_or_next(&mut self, given: Option<String>, prefix: &str) -> String {
+        let next = self.next(prefix);
+        given.unwrap_or(next)
+    }
+
+    /// `KSTREAM-AGGREGATE-STATE-STORE-0000000002`
+    pub(super) fn next_store(&mut self, prefix: &str) -> String {
+        self.next(&format!("{prefix}STATE-STORE-"))
+    }
+
+    /// The names around the repartition topic of `base`; three numbers are taken either way.
+    pub(super) fn repartition(&mut self, base: &str) -> RepartitionNames {
+        let generated =
+            (self.next(prefix::SINK), self.next(prefix::FILTER), self.next(prefix::SOURCE));
+        let topic = match base.ends_with(REPARTITION) {
+            true => base.to_string(),
+            false => format!("{base}{REPARTITION}"),
+        };
+        let (sink, filter, source) = match is_generated(base) {
+            true => generated,
+            false => {
+                (format!("{topic}-sink"), format!("{topic}-filter"), format!("{topic}-source"))
+            }
+        };
+        RepartitionNames { topic, sink, filter, source }
+    }
+}
+
+pub(super) struct RepartitionNames {
+    pub(super) topic: String,
+    pub(super) sink: String,
+    pub(super) filter: String,
+    pub(super) source: String,
+}
+
+/// Whether a name looks like a generated one: `KSTREAM.*-[0-9]{10}`.
+fn is_generated(name: &str) -> bool {
+    let number = name.rsplit('-').next().unwrap_or_default();
+    name.starts_with("KSTREAM")
+        && name.len() > number.len()
+        && number.len() == 10
+        && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repartition_takes_three_numbers_whatever_its_name() {
+        let mut names = Names::default();
+        let generated = names.repartition("KSTREAM-AGGREGATE-STATE-STORE-0000000002");
+        assert_eq!(generated.topic, "KSTREAM-AGGREGATE-STATE-STORE-0000000002-repartition");
+        assert_eq!(generated.filter, "KSTREAM-FILTER-0000000001");
+        let named = names.repartition("by-user");
+        assert_eq!(
+            (&*named.topic, &*named.source),
+            ("by-user-repartition", "by-user-repartition-source")
+        );
+        assert_eq!(names.next(prefix::SINK), "KSTREAM-SINK-0000000006");
+        assert_eq!(names.given_or_next(Some("mine".into()), prefix::PEEK), "mine");
+        assert_eq!(names.next_store(prefix::REDUCE), "KSTREAM-REDUCE-STATE-STORE-0000000008");
+    }
+}

@@ -1,0 +1,126 @@
+//! Aggregates a stream by key into a table: `count`, `reduce` and `aggregate`.
+//!
+//! Null keys and null values are dropped. The result has the later of the record's and the stored time. With a record cache the
+//! store forwards the last change of a key at commit; without one this operator forwards every change at once.
+
+use super::{Change, Outcome};
+use crate::processor::TaskContext;
+use crate::record::Record;
+use crate::serde::SerdeRef;
+use crate::state::{StoreToken, TableChange, TimestampedKeyValueStore};
+use crate::topology::erased::{Fault, NodeFactory, Output, Port, Receive, node_factory};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What one step of an aggregation makes of the stored value and a record.
+pub(crate) enum Step<A> {
+    /// The new value.
+    Put(A),
+    /// The key goes.
+    Delete,
+}
+
+/// The function of an aggregation: key, value, stored aggregate.
+pub(crate) trait Aggregation<K, V, A>: Send + Sync + 'static {
+    fn step(&self, key: &K, value: V, stored: Option<A>) -> Outcome<Step<A>>;
+}
+
+impl<K, V, A, F> Aggregation<K, V, A> for F
+where
+    F: Fn(&K, V, Option<A>) -> Outcome<Step<A>> + Send + Sync + 'static,
+{
+    fn step(&self, key: &K, value: V, stored: Option<A>) -> Outcome<Step<A>> {
+        self(key, value, stored)
+    }
+}
+
+/// What counts as null in the stream that is aggregated.
+pub(crate) struct Grouping<K, V> {
+    pub(crate) key: SerdeRef<K>,
+    pub(crate) value: SerdeRef<V>,
+}
+
+impl<K, V> Clone for Grouping<K, V> {
+    fn clone(&self) -> Self {
+        Grouping { key: self.key.clone(), value: self.value.clone() }
+    }
+}
+
+struct StreamAggregate<K, V, A, F> {
+    name: Arc<str>,
+    grouping: Grouping<K, V>,
+    aggregation: Arc<F>,
+    store: TimestampedKeyValueStore<K, A>,
+    task: Rc<TaskContext>,
+    /// The store forwards.
+    cached: bool,
+    out: Rc<Output<K, Change<A>>>,
+}
+
+impl<K, V, A, F> Receive<K, V> for StreamAggregate<K, V, A, F>
+where
+    K: Clone + 'static,
+    V: 'static,
+    A: Clone + 'static,
+    F: Aggregation<K, V, A>,
+{
+    fn receive(&self, record: Record<K, V>) -> Result<(), Fault> {
+        let Record { key, value, timestamp, headers } = record;
+        if self.grouping.key.is_null(&key) || self.grouping.value.is_null(&value) {
+            self.task.drop_record(&self.name, "its key or value is null");
+            return Ok(());
+        }
+        let failed = |error| Fault::at(&self.name, error);
+        let stored = self.store.get(&key).map_err(|error| Fault::at(&self.name, error))?;
+        let (stored, stored_time) = stored.unzip();
+        let step = self.aggregation.step(&key, value, stored).map_err(failed)?;
+        let (new, timestamp) = match step {
+            Step::Put(new) => {
+                (Some(new), stored_time.map_or(timestamp, |time| time.max(timestamp)))
+            }
+            Step::Delete => (None, timestamp),
+        };
+        let put = new.as_ref().map(|new| (new, timestamp));
+        let put = self.store.put_with_headers(&key, put, &headers);
+        put.map_err(|error| Fault::at(&self.name, error))?;
+        if self.cached {
+            return Ok(());
+        }
+        self.out.send(Record { key, value: Change { new, old: None }, timestamp, headers })
+    }
+}
+
+/// An aggregation into the store of `token`.
+pub(crate) fn stream_aggregate<K, V, A, F>(
+    grouping: Grouping<K, V>,
+    aggregation: F,
+    token: StoreToken<TimestampedKeyValueStore<K, A>>,
+) -> NodeFactory
+where
+    K: Clone + 'static,
+    V: 'static,
+    A: Clone + 'static,
+    F: Aggregation<K, V, A>,
+{
+    let aggregation = Arc::new(aggregation);
+    node_factory(move |wiring| {
+        let store = wiring.init_context().store(&token)?;
+        let out = Rc::new(wiring.output()?);
+        let children = out.clone();
+        let forward = move |change: TableChange<K, A>, headers| {
+            let value = Change { new: change.new, old: change.old };
+            let (key, timestamp) = (change.key, change.timestamp);
+            children.send(Record { key, value, timestamp, headers })
+        };
+        let cached = store.forward_changes(forward, wiring.name().clone());
+        Ok(Rc::new(StreamAggregate {
+            name: wiring.name().clone(),
+            grouping: grouping.clone(),
+            aggregation: aggregation.clone(),
+            store,
+            task: wiring.task().clone(),
+            cached,
+            out,
+        }) as Port<K, V>)
+    })
+}

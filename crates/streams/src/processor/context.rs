@@ -1,0 +1,264 @@
+//! What nodes know while a record passes: the task they belong to, the record's place and time, and where to forward.
+
+use super::{KeyValue, ProcessResult, Processor, RecordOf};
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::RecordMetadata;
+use crate::state::{StoreSet, StoreToken, StoreType};
+use crate::topology::erased::Output;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A task: one sub-topology on one partition. Written `0_3` as in Kafka.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId {
+    /// The sub-topology's number.
+    pub subtopology: u32,
+    /// The partition.
+    pub partition: i32,
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}_{}", self.subtopology, self.partition)
+    }
+}
+
+/// Where and when the record in hand was read.
+#[derive(Debug, Clone)]
+pub(crate) struct RecordContext {
+    pub(crate) topic: Rc<str>,
+    pub(crate) partition: i32,
+    pub(crate) offset: i64,
+    pub(crate) timestamp: i64,
+}
+
+/// What all nodes of one task share. Everything is on the task's thread, so cells are enough.
+#[derive(Debug)]
+pub(crate) struct TaskContext {
+    pub(crate) application_id: Arc<str>,
+    pub(crate) task_id: TaskId,
+    topic: RefCell<Rc<str>>,
+    partition: Cell<i32>,
+    offset: Cell<i64>,
+    timestamp: Cell<i64>,
+    stream_time: Cell<i64>,
+    wall_clock: Cell<i64>,
+    commit_requested: Cell<bool>,
+    dropped: Cell<u64>,
+}
+
+impl TaskContext {
+    pub(crate) fn new(application_id: Arc<str>, task_id: TaskId) -> Self {
+        TaskContext {
+            application_id,
+            task_id,
+            topic: RefCell::new("".into()),
+            partition: Cell::new(-1),
+            offset: Cell::new(-1),
+            timestamp: Cell::new(-1),
+            stream_time: Cell::new(-1),
+            wall_clock: Cell::new(0),
+            commit_requested: Cell::new(false),
+            dropped: Cell::new(0),
+        }
+    }
+
+    /// The partition that the next records come from; only its offsets and times change record by record.
+    pub(crate) fn enter_partition(&self, topic: &Rc<str>, partition: i32) {
+        if !Rc::ptr_eq(&self.topic.borrow(), topic) {
+            self.topic.replace(topic.clone());
+        }
+        self.partition.set(partition);
+    }
+
+    pub(crate) fn enter_record(&self, offset: i64, timestamp: i64) {
+        self.offset.set(offset);
+        self.timestamp.set(timestamp);
+        if timestamp > self.stream_time.get() {
+            self.stream_time.set(timestamp);
+        }
+    }
+
+    pub(crate) fn record(&self) -> RecordContext {
+        RecordContext {
+            topic: self.topic.borrow().clone(),
+            partition: self.partition.get(),
+            offset: self.offset.get(),
+            timestamp: self.timestamp.get(),
+        }
+    }
+
+    /// Puts back the context of an earlier record, while its cached result is forwarded.
+    pub(crate) fn restore(&self, record: &RecordContext) {
+        self.enter_partition(&record.topic, record.partition);
+        self.offset.set(record.offset);
+        self.timestamp.set(record.timestamp);
+    }
+
+    pub(crate) fn timestamp(&self) -> i64 {
+        self.timestamp.get()
+    }
+
+    pub(crate) fn stream_time(&self) -> i64 {
+        self.stream_time.get()
+    }
+
+    pub(crate) fn set_wall_clock(&self, now: i64) {
+        self.wall_clock.set(now);
+    }
+
+    pub(crate) fn take_commit_request(&self) -> bool {
+        self.commit_requested.take()
+    }
+
+    /// Counts a record that an operator left out.
+    pub(crate) fn drop_record(&self, node: &str, reason: &str) {
+        self.dropped.set(self.dropped.get() + 1);
+        tracing::warn!(
+            task = %self.task_id,
+            node,
+            topic = &**self.topic.borrow(),
+            partition = self.partition.get(),
+            offset = self.offset.get(),
+            "record dropped: {reason}"
+        );
+    }
+
+    /// Counts a record that was left out and already reported.
+    pub(crate) fn count_dropped(&self) {
+        self.dropped.set(self.dropped.get() + 1);
+    }
+
+    pub(crate) fn wall_clock(&self) -> i64 {
+        self.wall_clock.get()
+    }
+
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.get()
+    }
+}
+
+/// What a processor sees of its task while it has a record in hand.
+pub struct Context<'a, P: Processor + ?Sized> {
+    task: &'a TaskContext,
+    out: &'a Output<<P::Out as KeyValue>::Key, <P::Out as KeyValue>::Value>,
+}
+
+impl<'a, P: Processor + ?Sized> Context<'a, P> {
+    pub(crate) fn new(
+        task: &'a TaskContext,
+        out: &'a Output<<P::Out as KeyValue>::Key, <P::Out as KeyValue>::Value>,
+    ) -> Self {
+        Context { task, out }
+    }
+
+    /// Sends a record to all children, one after the other.
+    ///
+    /// # Errors
+    /// What a node further down reports; pass it on with `?`.
+    pub fn forward(&mut self, record: RecordOf<P::Out>) -> ProcessResult {
+        Ok(self.out.send(record)?)
+    }
+
+    /// Sends a record to the child of that name only.
+    ///
+    /// # Errors
+    /// When there is no child of that name, and what a node further down reports.
+    pub fn forward_to(&mut self, child: &str, record: RecordOf<P::Out>) -> ProcessResult {
+        let port = self.out.child(child).ok_or_else(|| {
+            let known: Vec<&str> = self.out.names().collect();
+            format!("there is no child `{child}` here: the children are {known:?}")
+        })?;
+        Ok(port.receive(record)?)
+    }
+
+    /// Topic, partition and offset of the record in hand; `None` outside of a record.
+    pub fn metadata(&self) -> Option<RecordMetadata> {
+        let RecordContext { topic, partition, offset, .. } = self.task.record();
+        (partition >= 0).then_some(RecordMetadata { topic, partition, offset })
+    }
+
+    /// The highest timestamp that the task has seen, in milliseconds; -1 before the first record.
+    pub fn stream_time(&self) -> i64 {
+        self.task.stream_time()
+    }
+
+    /// The wall clock in milliseconds since the epoch, read once a loop of the stream thread.
+    pub fn wall_clock(&self) -> i64 {
+        self.task.wall_clock.get()
+    }
+
+    /// The task.
+    pub fn task_id(&self) -> TaskId {
+        self.task.task_id
+    }
+
+    /// The `application.id`.
+    pub fn application_id(&self) -> &str {
+        &self.task.application_id
+    }
+
+    /// Asks for a commit soon, before the commit interval is over.
+    pub fn request_commit(&mut self) {
+        self.task.commit_requested.set(true);
+    }
+}
+
+impl<P: Processor + ?Sized> fmt::Debug for Context<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Context").field(&self.task.task_id).finish()
+    }
+}
+
+/// What a supplier sees when it makes the processor of a task.
+pub struct InitContext<'a> {
+    pub(crate) task: &'a Rc<TaskContext>,
+    pub(crate) stores: &'a StoreSet,
+    pub(crate) node: &'a str,
+    pub(crate) connected: &'a [Arc<str>],
+}
+
+impl InitContext<'_> {
+    /// The store of that token. The handle stays on this thread:
+    ///
+    /// ```compile_fail,E0277
+    /// fn to_another_thread(store: kstreams::state::KeyValueStore<String, i64>) {
+    ///     std::thread::spawn(move || drop(store));
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// When the store was not connected to this processor.
+    pub fn store<S: StoreType>(&self, token: &StoreToken<S>) -> Result<S> {
+        if !self.connected.iter().any(|name| **name == *token.name()) {
+            return Err(Error::new(
+                ErrorKind::InvalidTopology,
+                format!(
+                    "processor {} has no access to store {}: connect it with .store(&token) \
+                     on its Processed options, or connect_store of the topology builder",
+                    self.node,
+                    token.name()
+                ),
+            ));
+        }
+        S::open(token, self)
+    }
+
+    /// The task.
+    pub fn task_id(&self) -> TaskId {
+        self.task.task_id
+    }
+
+    /// The `application.id`.
+    pub fn application_id(&self) -> &str {
+        &self.task.application_id
+    }
+}
+
+impl fmt::Debug for InitContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("InitContext").field(&self.task.task_id).field(&self.node).finish()
+    }
+}

@@ -1,0 +1,57 @@
+//! Suppliers: closures that make a new processor for each task, and the node that runs it.
+
+use super::{Context, InitContext, KeyValue, Processor, RecordOf, TaskContext};
+use crate::error::Result;
+use crate::topology::erased::{Close, Fault, Output, Port, Receive, Wiring};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Makes a processor for each task.
+pub(crate) type ProcessorSupplier<P> = Arc<dyn Fn(&mut InitContext) -> Result<P> + Send + Sync>;
+
+/// The node of a processor in a task.
+struct ProcessorNode<P: Processor> {
+    name: Arc<str>,
+    processor: RefCell<P>,
+    task: Rc<TaskContext>,
+    out: Output<<P::Out as KeyValue>::Key, <P::Out as KeyValue>::Value>,
+}
+
+impl<P: Processor> Receive<<P::In as KeyValue>::Key, <P::In as KeyValue>::Value>
+    for ProcessorNode<P>
+{
+    fn receive(&self, record: RecordOf<P::In>) -> Result<(), Fault> {
+        let mut ctx = Context::new(&self.task, &self.out);
+        self.processor
+            .borrow_mut()
+            .process(record, &mut ctx)
+            .map_err(|error| Fault::at(&self.name, error))
+    }
+}
+
+impl<P: Processor> Close for ProcessorNode<P> {
+    fn close(&self) {
+        self.processor.borrow_mut().close();
+    }
+}
+
+/// Builds the node of a processor on the thread that owns the task.
+pub(crate) fn build<P: Processor>(
+    supplier: &ProcessorSupplier<P>,
+    wiring: &mut Wiring,
+) -> Result<Port<<P::In as KeyValue>::Key, <P::In as KeyValue>::Value>> {
+    let out = wiring.output()?;
+    let task = wiring.task().clone();
+    let mut processor = supplier(&mut wiring.init_context())?;
+    let mut ctx: Context<'_, P> = Context::new(&task, &out);
+    processor.init(&mut ctx).map_err(|error| Fault::at(wiring.name(), error).into_error())?;
+    let node = Rc::new(ProcessorNode {
+        name: wiring.name().clone(),
+        processor: RefCell::new(processor),
+        task,
+        out,
+    });
+    wiring.on_close(node.clone());
+    Ok(node)
+}

@@ -1,0 +1,142 @@
+//! Engines keep committed bytes. A backend is the engines of one task that commit together, atomically.
+
+mod disk;
+mod memory;
+
+use crate::error::Result;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+pub(crate) use self::disk::DiskBackend;
+pub(crate) use self::memory::MemoryBackend;
+
+/// A range of keys in byte order.
+pub(crate) type KeyRange = (Bound<Bytes>, Bound<Bytes>);
+
+/// Which end of a range comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Forward,
+    Reverse,
+}
+
+/// Entries of an engine: a snapshot that owns what it needs.
+pub(crate) type EngineEntries = Box<dyn Iterator<Item = Result<(Bytes, Bytes)>>>;
+
+/// The committed content of one store.
+pub(crate) trait Engine {
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>>;
+
+    fn range(&self, range: &KeyRange, direction: Direction) -> Result<EngineEntries>;
+
+    /// About how many entries there are.
+    fn approximate_len(&self) -> u64;
+}
+
+/// One change of a store; `None` deletes.
+pub(crate) type Write = (Bytes, Option<Bytes>);
+
+/// What one commit changes: the writes of each store, sorted by key, and how far each changelog is in them.
+#[derive(Debug, Default)]
+pub(crate) struct CommitBatch {
+    pub(crate) writes: Vec<(Arc<str>, Vec<Write>)>,
+    /// Changelog topic to the offset after the last record that the store holds.
+    pub(crate) offsets: BTreeMap<Arc<str>, i64>,
+}
+
+/// The engines of one task. It is `Send`: restoring happens wherever there is time.
+pub(crate) trait Backend: Send {
+    /// The engine of a store; made if there is none.
+    fn engine(&mut self, store: &str) -> Result<Box<dyn Engine>>;
+
+    /// The offsets of the last commit.
+    fn offsets(&self) -> Result<BTreeMap<Arc<str>, i64>>;
+
+    /// Applies a batch: all of it or, after a crash, nothing.
+    fn commit(&mut self, batch: CommitBatch) -> Result<()>;
+}
+
+/// Whether a range can hold no key at all.
+pub(crate) fn is_empty_range((from, to): &KeyRange) -> bool {
+    match (from, to) {
+        (Bound::Included(from), Bound::Included(to)) => from > to,
+        (Bound::Included(from), Bound::Excluded(to))
+        | (Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) => from >= to,
+        _ => false,
+    }
+}
+
+/// The keys that begin with `prefix`. The upper bound is the next prefix of the same length or shorter: a prefix of 0xFF bytes
+/// only has none, and the range is open.
+pub(crate) fn prefix_range(prefix: &[u8]) -> KeyRange {
+    let kept = prefix.iter().rposition(|&byte| byte != 0xff).map_or(0, |last| last + 1);
+    let mut next = prefix[..kept].to_vec();
+    let to = match next.last_mut() {
+        Some(last) => {
+            *last += 1;
+            Bound::Excluded(next.into())
+        }
+        None => Bound::Unbounded,
+    };
+    (Bound::Included(Bytes::copy_from_slice(prefix)), to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_of_ff_has_no_upper_bound() {
+        let bound = |bytes: &'static [u8]| Bytes::from_static(bytes);
+        for (prefix, to) in [
+            (&b"a"[..], Bound::Excluded(bound(b"b"))),
+            (b"a\xff", Bound::Excluded(bound(b"b"))),
+            (b"\xfe\xff\xff", Bound::Excluded(bound(b"\xff"))),
+            (b"\xff", Bound::Unbounded),
+            (b"\xff\xff", Bound::Unbounded),
+            (b"", Bound::Unbounded),
+        ] {
+            let range = prefix_range(prefix);
+            assert_eq!(range, (Bound::Included(Bytes::copy_from_slice(prefix)), to));
+        }
+    }
+
+    #[test]
+    fn backends_agree() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        check(&mut MemoryBackend::default());
+        check(&mut DiskBackend::open(dir.path()).expect("opens"));
+        let reopened = DiskBackend::open(dir.path()).expect("opens again");
+        assert_eq!(reopened.offsets().expect("offsets"), BTreeMap::from([("log".into(), 7)]));
+    }
+
+    fn check(backend: &mut dyn Backend) {
+        let engine = backend.engine("s").expect("engine");
+        let write = |key: &'static str, value: Option<&'static str>| {
+            (Bytes::from(key), value.map(Bytes::from))
+        };
+        let mut commit = |writes, offset| {
+            let offsets = BTreeMap::from([("log".into(), offset)]);
+            let batch = CommitBatch { writes: vec![("s".into(), writes)], offsets };
+            backend.commit(batch).expect("commits");
+        };
+        commit(vec![write("a", Some("1")), write("b", Some("2")), write("c", Some("3"))], 3);
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        let snapshot = engine.range(&all, Direction::Reverse).expect("range");
+        commit(vec![write("b", None), write("c", Some("4"))], 7);
+        let text = |entries: EngineEntries| {
+            let entries = entries.map(|entry| entry.expect("entry"));
+            let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).expect("text");
+            entries.map(|(k, v)| text(k) + &text(v)).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(text(snapshot), "c3 b2 a1");
+        assert_eq!(text(engine.range(&all, Direction::Forward).expect("range")), "a1 c4");
+        let from_b = (Bound::Excluded("a".into()), Bound::Unbounded);
+        assert_eq!(text(engine.range(&from_b, Direction::Forward).expect("range")), "c4");
+        assert_eq!(engine.get(b"b").expect("get"), None);
+        assert_eq!(engine.get(b"c").expect("get"), Some("4".into()));
+        assert_eq!(backend.offsets().expect("offsets").get("log"), Some(&7));
+    }
+}

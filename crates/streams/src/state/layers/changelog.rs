@@ -1,0 +1,54 @@
+//! The changelog layer: which writes become records of the store's changelog topic.
+
+use crate::state::layout::timestamped_value;
+use crate::state::spec::StoreFormat;
+use bytes::Bytes;
+
+/// How often a key is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogMode {
+    /// Every write, as Java does.
+    EveryWrite,
+    /// The last write of a key at each commit: the topic is compacted, nobody needs the others.
+    LastPerCommit,
+}
+
+/// Writes that are not logged yet, in mode [`LogMode::EveryWrite`].
+pub(super) struct Changelog {
+    pub(super) mode: LogMode,
+    format: StoreFormat,
+    pending: Vec<(Bytes, Option<Bytes>, i64)>,
+}
+
+impl Changelog {
+    pub(super) fn new(mode: LogMode, format: StoreFormat) -> Self {
+        Changelog { mode, format, pending: Vec::new() }
+    }
+
+    pub(super) fn note(&mut self, key: &[u8], value: Option<&Bytes>, timestamp: i64) {
+        if self.mode == LogMode::EveryWrite {
+            self.pending.push((Bytes::copy_from_slice(key), value.cloned(), timestamp));
+        }
+    }
+
+    pub(super) fn take_pending(&mut self) -> Vec<(Bytes, Option<Bytes>, i64)> {
+        std::mem::take(&mut self.pending)
+    }
+
+    /// The record of a write: a value without its timestamp prefix, at the value's own time. A deletion has the time of the
+    /// record that caused it.
+    pub(super) fn record<'a>(
+        &self,
+        value: Option<&'a Bytes>,
+        timestamp: i64,
+    ) -> (Option<&'a [u8]>, i64) {
+        match (self.format, value) {
+            (_, None) => (None, timestamp),
+            (StoreFormat::Plain, Some(value)) => (Some(value), timestamp),
+            (StoreFormat::Timestamped, Some(value)) => match timestamped_value::split(value) {
+                Some((timestamp, value)) => (Some(value), timestamp),
+                None => (Some(value), timestamp),
+            },
+        }
+    }
+}

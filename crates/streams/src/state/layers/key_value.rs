@@ -1,0 +1,236 @@
+//! The layers of one key-value store, put together.
+
+use super::changelog::{Changelog, LogMode};
+use super::record_cache::{Flushed, RecordCache};
+use super::write_buffer::WriteBuffer;
+use crate::error::Result;
+use crate::processor::RecordContext;
+use crate::record::Headers;
+use crate::state::engine::{Direction, Engine, EngineEntries, KeyRange, Write};
+use crate::state::spec::{StoreFormat, StoreSpec};
+use crate::topology::erased::Fault;
+use bytes::Bytes;
+use std::iter::Peekable;
+use std::ops::RangeBounds;
+use std::rc::Rc;
+
+/// Takes a change on its way out of the record cache to the children of the operator that owns the store.
+pub(crate) type FlushListener = Rc<dyn Fn(Flushed) -> Result<(), Fault>>;
+
+/// One store of one task, in bytes.
+pub(crate) struct KeyValueLayers {
+    cache: Option<RecordCache>,
+    changelog: Option<Changelog>,
+    buffer: WriteBuffer,
+    engine: Box<dyn Engine>,
+    format: StoreFormat,
+    /// Set by the operator that forwards the store's changes.
+    pub(crate) listener: Option<FlushListener>,
+    /// Whether a change carries the value before it.
+    pub(crate) sends_old_values: bool,
+}
+
+/// The room that a store has in memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StoreBudget {
+    pub(crate) record_cache_bytes: usize,
+    pub(crate) read_cache_bytes: usize,
+}
+
+impl KeyValueLayers {
+    pub(crate) fn new(
+        spec: &StoreSpec,
+        engine: Box<dyn Engine>,
+        log_mode: LogMode,
+        budget: StoreBudget,
+    ) -> Self {
+        let cached = spec.caching && budget.record_cache_bytes > 0;
+        KeyValueLayers {
+            cache: cached.then(|| RecordCache::new(budget.record_cache_bytes)),
+            changelog: spec.logging.is_some().then(|| Changelog::new(log_mode, spec.format)),
+            buffer: WriteBuffer::new(budget.read_cache_bytes),
+            engine,
+            format: spec.format,
+            listener: None,
+            sends_old_values: false,
+        }
+    }
+
+    pub(crate) fn format(&self) -> StoreFormat {
+        self.format
+    }
+
+    /// Whether changes wait for the next flush; else the operator forwards them itself.
+    pub(crate) fn is_cached(&self) -> bool {
+        self.cache.is_some()
+    }
+
+    pub(crate) fn get(&mut self, key: &[u8]) -> Result<Option<Bytes>> {
+        if let Some(value) = self.cache.as_mut().and_then(|cache| cache.get(key)) {
+            return Ok(value);
+        }
+        self.buffer.get(&*self.engine, key)
+    }
+
+    /// Writes or deletes. `record` is the context of the record in hand, `headers` are its own.
+    pub(crate) fn put(
+        &mut self,
+        key: &[u8],
+        value: Option<Bytes>,
+        record: impl FnOnce() -> RecordContext,
+        timestamp: i64,
+        headers: &Headers,
+    ) {
+        match &mut self.cache {
+            Some(cache) => cache.put(key, value, record(), headers.clone()),
+            None => self.write(key, value, timestamp),
+        }
+    }
+
+    /// The write below the cache.
+    fn write(&mut self, key: &[u8], value: Option<Bytes>, timestamp: i64) {
+        if let Some(changelog) = &mut self.changelog {
+            changelog.note(key, value.as_ref(), timestamp);
+        }
+        self.buffer.put(key, value, timestamp);
+    }
+
+    /// Whether the cache has to be flushed for lack of room.
+    pub(crate) fn is_cache_full(&mut self) -> bool {
+        self.cache.as_mut().is_some_and(RecordCache::is_full)
+    }
+
+    pub(crate) fn has_cached_changes(&self) -> bool {
+        self.cache.as_ref().is_some_and(RecordCache::has_changes)
+    }
+
+    /// Writes what the cache holds and gives the changes to forward. A key that was absent and is absent again is no change.
+    pub(crate) fn flush_cache(&mut self) -> Result<Vec<Flushed>> {
+        let Some(cache) = &mut self.cache else { return Ok(Vec::new()) };
+        let changes = cache.take_changes();
+        let mut flushed = Vec::with_capacity(changes.len());
+        for change in changes {
+            let needs_old =
+                self.listener.is_some() && (self.sends_old_values || change.value.is_none());
+            let old = if needs_old { self.buffer.get(&*self.engine, &change.key)? } else { None };
+            if self.listener.is_some() && change.value.is_none() && old.is_none() {
+                continue;
+            }
+            self.write(&change.key, change.value.clone(), change.record.timestamp);
+            flushed.push(Flushed {
+                key: change.key,
+                new: change.value,
+                old: old.filter(|_| self.sends_old_values),
+                record: change.record,
+                headers: change.headers,
+            });
+        }
+        Ok(flushed)
+    }
+
+    /// Gives the records for the changelog topic: key, value, timestamp.
+    pub(crate) fn drain_changelog<E>(
+        &mut self,
+        mut append: impl FnMut(&[u8], Option<&[u8]>, i64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(changelog) = &mut self.changelog else { return Ok(()) };
+        match changelog.mode {
+            LogMode::EveryWrite => {
+                for (key, value, timestamp) in changelog.take_pending() {
+                    let (value, timestamp) = changelog.record(value.as_ref(), timestamp);
+                    append(&key, value, timestamp)?;
+                }
+            }
+            LogMode::LastPerCommit => {
+                for write in self.buffer.uncommitted() {
+                    let (value, timestamp) = changelog.record(write.value, write.timestamp);
+                    append(write.key, value, timestamp)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn uncommitted_bytes(&self) -> usize {
+        self.buffer.uncommitted_bytes()
+    }
+
+    /// Takes the writes since the last commit for the engine, sorted by key.
+    pub(crate) fn take_writes(&mut self) -> Vec<Write> {
+        self.buffer.take_writes()
+    }
+
+    /// The entries of a range as they are now: a snapshot that later writes do not change.
+    pub(crate) fn range(
+        &mut self,
+        range: &KeyRange,
+        direction: Direction,
+    ) -> Result<EngineEntries> {
+        let selects = |key: &[u8]| {
+            let (from, to) = (range.0.as_ref().map(|b| &b[..]), range.1.as_ref().map(|b| &b[..]));
+            RangeBounds::<[u8]>::contains(&(from, to), key)
+        };
+        let selected = self.buffer.uncommitted().filter(|write| selects(write.key));
+        let mut overlay: Vec<Write> =
+            selected.map(|write| (write.key.clone(), write.value.cloned())).collect();
+        if let Some(cache) = &mut self.cache {
+            overlay = overlaid(overlay, cache.changes_in(selects));
+        }
+        let below = self.engine.range(range, direction)?;
+        if direction == Direction::Reverse {
+            overlay.reverse();
+        }
+        Ok(Box::new(Overlaid {
+            below: below.peekable(),
+            above: overlay.into_iter().peekable(),
+            direction,
+        }))
+    }
+
+    pub(crate) fn approximate_len(&self) -> u64 {
+        self.engine.approximate_len()
+    }
+}
+
+/// Two sorted lists as one; the second wins.
+fn overlaid(below: Vec<Write>, above: Vec<Write>) -> Vec<Write> {
+    if above.is_empty() {
+        return below;
+    }
+    let mut merged: std::collections::BTreeMap<Bytes, Option<Bytes>> = below.into_iter().collect();
+    merged.extend(above);
+    merged.into_iter().collect()
+}
+
+/// Committed entries with the writes of the running transaction over them.
+struct Overlaid {
+    below: Peekable<EngineEntries>,
+    above: Peekable<std::vec::IntoIter<Write>>,
+    direction: Direction,
+}
+
+impl Iterator for Overlaid {
+    type Item = Result<(Bytes, Bytes)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let Some((above, _)) = self.above.peek() else { return self.below.next() };
+            if let Some(Ok((below, _))) = self.below.peek() {
+                let order = match self.direction {
+                    Direction::Forward => below.cmp(above),
+                    Direction::Reverse => above.cmp(below),
+                };
+                match order {
+                    std::cmp::Ordering::Less => return self.below.next(),
+                    std::cmp::Ordering::Equal => drop(self.below.next()),
+                    std::cmp::Ordering::Greater => {}
+                }
+            } else if self.below.peek().is_some() {
+                return self.below.next();
+            }
+            if let Some((key, Some(value))) = self.above.next() {
+                return Some(Ok((key, value)));
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The record cache: keeps the changes of a table back until the next commit, so that only the last one of a key goes on.
+//!
+//! It is a matter of *when a change is forwarded*; when it is written is up to the write buffer. Changes come out in the order of
+//! their last writes, as in Java. When the cache is too large, the oldest entry has to go; if it is dirty, all changes go on, at the
+//! next safe point between two records (Java does it inside the write).
+
+use super::lru::{Lru, Place};
+use crate::processor::RecordContext;
+use crate::record::Headers;
+use crate::state::engine::Write;
+use bytes::Bytes;
+
+/// What an entry costs besides its key and value.
+const ENTRY_OVERHEAD: usize = 96;
+
+/// A change that leaves the cache.
+#[derive(Debug)]
+pub(crate) struct Flushed {
+    pub(crate) key: Bytes,
+    pub(crate) new: Option<Bytes>,
+    pub(crate) old: Option<Bytes>,
+    /// The record that caused the last change, and its headers.
+    pub(crate) record: RecordContext,
+    pub(crate) headers: Headers,
+}
+
+/// A change that waits.
+pub(super) struct Change {
+    pub(super) key: Bytes,
+    pub(super) value: Option<Bytes>,
+    pub(super) record: RecordContext,
+    pub(super) headers: Headers,
+}
+
+struct Entry {
+    value: Option<Bytes>,
+    dirty: Option<Dirty>,
+}
+
+struct Dirty {
+    /// The number of the last write; an older number in the order of writes is void.
+    write: u64,
+    record: RecordContext,
+    headers: Headers,
+}
+
+#[derive(Default)]
+pub(super) struct RecordCache {
+    entries: Lru<Entry>,
+    /// Places in the order of their writes.
+    writes: Vec<(u64, Place)>,
+    last_write: u64,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl RecordCache {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        RecordCache { bytes_max, ..RecordCache::default() }
+    }
+
+    /// The cached value, if the key is here; `Some(None)` is a cached absence.
+    pub(super) fn get(&mut self, key: &[u8]) -> Option<Option<Bytes>> {
+        let place = self.entries.touch(key)?;
+        self.entries.get(place).map(|entry| entry.value.clone())
+    }
+
+    pub(super) fn put(
+        &mut self,
+        key: &[u8],
+        value: Option<Bytes>,
+        record: RecordContext,
+        headers: Headers,
+    ) {
+        self.last_write += 1;
+        let entry = Entry { value, dirty: Some(Dirty { write: self.last_write, record, headers }) };
+        self.bytes += size(key, &entry.value);
+        let place = match self.entries.touch(key) {
+            Some(place) => {
+                if let Some(old) = self.entries.get_mut(place) {
+                    self.bytes -= size(key, &old.value);
+                    *old = entry;
+                }
+                place
+            }
+            None => self.entries.insert(Bytes::copy_from_slice(key), entry),
+        };
+        self.writes.push((self.last_write, place));
+        if self.writes.len() > 64 && self.writes.len() > 2 * self.entries.len() {
+            self.forget_void_writes();
+        }
+    }
+
+    /// Whether the entries that have to go for lack of room include a change.
+    pub(super) fn is_full(&mut self) -> bool {
+        while self.bytes > self.bytes_max {
+            let Some(place) = self.entries.oldest() else { return false };
+            if self.entries.get(place).is_some_and(|entry| entry.dirty.is_some()) {
+                return true;
+            }
+            if let Some((key, entry)) = self.entries.remove(place) {
+                self.bytes -= size(&key, &entry.value);
+            }
+        }
+        false
+    }
+
+    pub(super) fn has_changes(&self) -> bool {
+        !self.writes.is_empty()
+    }
+
+    /// Takes all changes, in the order of their last writes. The entries stay, clean.
+    pub(super) fn take_changes(&mut self) -> Vec<Change> {
+        self.forget_void_writes();
+        let mut changes = Vec::with_capacity(self.writes.len());
+        for (_, place) in std::mem::take(&mut self.writes) {
+            let key = self.entries.key(place).clone();
+            let Some(entry) = self.entries.get_mut(place) else { continue };
+            let Some(Dirty { record, headers, .. }) = entry.dirty.take() else { continue };
+            changes.push(Change { key, value: entry.value.clone(), record, headers });
+        }
+        changes
+    }
+
+    fn forget_void_writes(&mut self) {
+        let entries = &self.entries;
+        self.writes.retain(|&(write, place)| {
+            let dirty = entries.get(place).and_then(|entry| entry.dirty.as_ref());
+            dirty.is_some_and(|dirty| dirty.write == write)
+        });
+    }
+
+    /// The changes whose keys a range selects, sorted by key: an overlay for what lies below.
+    pub(super) fn changes_in(&mut self, selects: impl Fn(&[u8]) -> bool) -> Vec<Write> {
+        self.forget_void_writes();
+        let mut found: Vec<_> = self
+            .writes
+            .iter()
+            .filter(|&&(_, place)| selects(self.entries.key(place)))
+            .filter_map(|&(_, place)| {
+                let value = self.entries.get(place)?.value.clone();
+                Some((self.entries.key(place).clone(), value))
+            })
+            .collect();
+        found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        found
+    }
+}
+
+fn size(key: &[u8], value: &Option<Bytes>) -> usize {
+    ENTRY_OVERHEAD + key.len() + value.as_ref().map_or(0, Bytes::len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(cache: &mut RecordCache, key: &str, value: &str) {
+        let record = RecordContext { topic: "t".into(), partition: 0, offset: 0, timestamp: 0 };
+        let value = (value != "-").then(|| Bytes::copy_from_slice(value.as_bytes()));
+        cache.put(key.as_bytes(), value, record, Headers::new());
+    }
+
+    fn changes(cache: &mut RecordCache) -> String {
+        let text = |change: Change| {
+            let value = change.value.map_or("-".into(), |value| value.to_vec());
+            String::from_utf8([change.key.to_vec(), value].concat()).expect("text")
+        };
+        cache.take_changes().into_iter().map(text).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_last_change_of_a_key_comes_out_in_the_order_of_last_writes() {
+        let mut cache = RecordCache::new(1 << 20);
+        for (key, value) in [("a", "1"), ("b", "1"), ("a", "2"), ("c", "-"), ("b", "2")] {
+            put(&mut cache, key, value);
+        }
+        assert_eq!(cache.get(b"a"), Some(Some("2".into())));
+        assert_eq!(cache.get(b"c"), Some(None));
+        assert_eq!(cache.get(b"d"), None);
+        assert_eq!(changes(&mut cache), "a2 c- b2");
+        assert!(!cache.has_changes());
+        put(&mut cache, "c", "3");
+        assert_eq!(changes(&mut cache), "c3");
+    }
+
+    #[test]
+    fn a_full_cache_gives_up_clean_entries_and_asks_for_a_flush_of_dirty_ones() {
+        let mut cache = RecordCache::new(2 * (ENTRY_OVERHEAD + 2));
+        put(&mut cache, "a", "1");
+        put(&mut cache, "b", "1");
+        assert!(!cache.is_full());
+        put(&mut cache, "c", "1");
+        assert!(cache.is_full());
+        assert_eq!(changes(&mut cache), "a1 b1 c1");
+        assert!(!cache.is_full());
+        assert_eq!(cache.get(b"a"), None);
+        assert_eq!(cache.get(b"b"), Some(Some("1".into())));
+    }
+
+    #[test]
+    fn a_key_written_again_and_again_takes_no_more_room() {
+        let mut cache = RecordCache::new(1 << 20);
+        for _ in 0..10_000 {
+            put(&mut cache, "a", "1");
+        }
+        assert!(cache.writes.len() <= 65);
+        assert_eq!(changes(&mut cache), "a1");
+    }
+}

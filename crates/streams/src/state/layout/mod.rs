@@ -1,0 +1,3 @@
+//! Byte layouts of keys and values inside stores: Java's.
+
+pub(super) mod timestamped_value;

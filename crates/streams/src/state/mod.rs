@@ -1,0 +1,20 @@
+//! Where operators remember: typed stores over layers of bytes.
+//!
+//! A write goes from the typed handle (`key_value.rs`) through `layers` (record cache, changelog, write buffer) and reaches the
+//! `engine` when the task commits. So what an engine holds is always a committed state, beside the changelog offset it belongs to.
+
+mod directory;
+pub(crate) mod engine;
+mod key_value;
+mod layers;
+mod layout;
+mod spec;
+mod store_set;
+
+pub(crate) use self::directory::{DirectoryLock, StateDirectory, clean_up};
+pub use self::key_value::{Entries, KeyValueStore, TimestampedKeyValueStore};
+pub(crate) use self::key_value::{KeyValueSerdes, TableChange};
+pub(crate) use self::layers::{LogMode, StoreBudget};
+pub(crate) use self::spec::{StoreFormat, StoreSpec};
+pub use self::spec::{StoreToken, StoreType, Stores};
+pub(crate) use self::store_set::{LogRecord, StoreSet, TaskBackends};

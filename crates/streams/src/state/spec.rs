@@ -1,0 +1,162 @@
+//! What a store is, before there is one: its name, kind and options, and the typed token that everything uses to ask for it.
+
+use super::key_value::{KeyValueSerdes, KeyValueStore, TimestampedKeyValueStore};
+use crate::error::Result;
+use crate::processor::InitContext;
+use crate::serde::{DefaultSerde, SerdeRef};
+use std::any::type_name;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// How a store's values look inside the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StoreFormat {
+    /// The value as it is.
+    Plain,
+    /// The record's timestamp in front of the value; the changelog has it in the record instead.
+    Timestamped,
+}
+
+/// The description of a store.
+#[derive(Debug, Clone)]
+pub(crate) struct StoreSpec {
+    pub(crate) name: Arc<str>,
+    pub(crate) format: StoreFormat,
+    /// On disk; else in memory.
+    pub(crate) persistent: bool,
+    /// Settings of the changelog topic besides Java's; `None`: no changelog.
+    pub(crate) logging: Option<BTreeMap<String, String>>,
+    /// Whether changes are forwarded at commit (once a key), not at once.
+    pub(crate) caching: bool,
+    /// The types of the token, for messages and to tell different uses of a name apart.
+    pub(crate) types: &'static str,
+}
+
+/// A kind of store that a processor can ask for by its token.
+pub trait StoreType: Sized + sealed::Open {}
+
+/// Names a store and its types. Made by [`Stores`]; everything that touches the store takes the token, so that a wrong type
+/// cannot ask for it. Tokens are `Copy` and live as long as the process.
+pub struct StoreToken<S: StoreType> {
+    pub(crate) spec: &'static StoreSpec,
+    pub(crate) serdes: &'static S::Serdes,
+}
+
+impl<S: StoreType> StoreToken<S> {
+    pub(crate) fn new(spec: StoreSpec, serdes: S::Serdes) -> Self {
+        StoreToken { spec: Box::leak(Box::new(spec)), serdes: Box::leak(Box::new(serdes)) }
+    }
+
+    fn changed(self, change: impl FnOnce(&mut StoreSpec)) -> Self {
+        let mut spec = self.spec.clone();
+        change(&mut spec);
+        StoreToken { spec: Box::leak(Box::new(spec)), serdes: self.serdes }
+    }
+
+    /// The store's name.
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// Keeps the store in memory only; it is read from its changelog at each start.
+    #[must_use]
+    pub fn in_memory(self) -> Self {
+        self.changed(|spec| spec.persistent = false)
+    }
+
+    /// Without a changelog: the state survives only where it is.
+    #[must_use]
+    pub fn logging_disabled(self) -> Self {
+        self.changed(|spec| spec.logging = None)
+    }
+
+    /// A further setting of the changelog topic.
+    #[must_use]
+    pub fn changelog_setting(self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.changed(|spec| {
+            spec.logging.get_or_insert_default().insert(key.into(), value.into());
+        })
+    }
+}
+
+impl<S: StoreType> Clone for StoreToken<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: StoreType> Copy for StoreToken<S> {}
+
+impl<S: StoreType> fmt::Debug for StoreToken<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StoreToken").field(&self.spec.name).field(&self.spec.types).finish()
+    }
+}
+
+/// Makes tokens of stores.
+#[derive(Debug)]
+pub struct Stores;
+
+impl Stores {
+    /// A key-value store on disk with the types' own serdes.
+    pub fn key_value<K: DefaultSerde, V: DefaultSerde>(
+        name: &str,
+    ) -> StoreToken<KeyValueStore<K, V>> {
+        Stores::key_value_with(name, K::default_serde(), V::default_serde())
+    }
+
+    /// A key-value store on disk with these serdes.
+    pub fn key_value_with<K: 'static, V: 'static>(
+        name: &str,
+        key: SerdeRef<K>,
+        value: SerdeRef<V>,
+    ) -> StoreToken<KeyValueStore<K, V>> {
+        let spec = StoreSpec::new::<K, V>(name, StoreFormat::Plain);
+        StoreToken::new(spec, KeyValueSerdes { key, value })
+    }
+
+    /// A key-value store on disk that keeps each value's timestamp, as tables do.
+    pub fn timestamped_key_value<K: DefaultSerde, V: DefaultSerde>(
+        name: &str,
+    ) -> StoreToken<TimestampedKeyValueStore<K, V>> {
+        Stores::timestamped_key_value_with(name, K::default_serde(), V::default_serde())
+    }
+
+    /// The same with these serdes.
+    pub fn timestamped_key_value_with<K: 'static, V: 'static>(
+        name: &str,
+        key: SerdeRef<K>,
+        value: SerdeRef<V>,
+    ) -> StoreToken<TimestampedKeyValueStore<K, V>> {
+        let spec = StoreSpec::new::<K, V>(name, StoreFormat::Timestamped);
+        StoreToken::new(spec, KeyValueSerdes { key, value })
+    }
+}
+
+impl StoreSpec {
+    /// On disk, logged, not cached.
+    pub(crate) fn new<K, V>(name: &str, format: StoreFormat) -> StoreSpec {
+        StoreSpec {
+            name: name.into(),
+            format,
+            persistent: true,
+            logging: Some(BTreeMap::new()),
+            caching: false,
+            types: type_name::<(K, V)>(),
+        }
+    }
+}
+
+/// Keeps [`StoreType`] to the kinds of this crate, and how a handle is opened out of the public docs.
+pub(crate) mod sealed {
+    use super::*;
+
+    pub trait Open: Sized {
+        type Serdes: 'static;
+
+        fn open(token: &StoreToken<Self>, ctx: &InitContext<'_>) -> Result<Self>
+        where
+            Self: StoreType;
+    }
+}

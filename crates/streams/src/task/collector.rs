@@ -1,0 +1,49 @@
+//! The way out of a task: records for topics, whoever carries them.
+
+use crate::error::Result;
+use crate::record::Headers;
+
+/// A topic that a collector knows, so that no record looks a name up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct TopicHandle(pub(crate) usize);
+
+/// Where in its topic a record goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Placement {
+    /// This partition.
+    Partition(i32),
+    /// The partition that the default partitioner gives to the key; without a key, any.
+    ByKey,
+}
+
+/// A record for a topic, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outgoing<'a> {
+    pub(crate) timestamp: i64,
+    pub(crate) key: Option<&'a [u8]>,
+    pub(crate) value: Option<&'a [u8]>,
+    pub(crate) headers: &'a Headers,
+}
+
+/// Takes the records that tasks write: the producer's batches in a stream thread, a list in the test driver.
+pub(crate) trait RecordCollector {
+    /// The handle of a topic; the same for the same name.
+    fn topic(&mut self, name: &str) -> TopicHandle;
+
+    /// How many partitions the topic has.
+    ///
+    /// # Errors
+    /// When it is not known.
+    fn partitions(&mut self, topic: TopicHandle) -> Result<i32>;
+
+    /// Appends a record.
+    ///
+    /// # Errors
+    /// When the record can never be written (too large, no such partition), or when writing failed before.
+    fn append(&mut self, topic: TopicHandle, placement: Placement, record: Outgoing) -> Result<()>;
+
+    /// Asks to send soon what was appended, because memory is short.
+    fn is_full(&self) -> bool {
+        false
+    }
+}

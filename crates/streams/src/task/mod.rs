@@ -1,0 +1,28 @@
+//! A record's life in a task, in order: read and timed (`source`), put in order (`partition_group`), pushed depth-first
+//! through the operators (`stream_task`), written (`sink`, `collector`), sealed (`commit`). A task never blocks.
+
+mod collector;
+pub(crate) mod commit;
+mod deserialization;
+mod partition_group;
+mod partitioner;
+mod restore;
+mod sink;
+mod source;
+mod stream_task;
+mod timestamp_extractor;
+
+pub(crate) use self::collector::{Outgoing, Placement, RecordCollector, TopicHandle};
+pub(crate) use self::deserialization::DeserializationPolicy;
+pub use self::deserialization::{
+    BadRecord, DeserializationHandler, HandlerResponse, LogAndContinue, LogAndFail,
+};
+pub use self::partitioner::{murmur2, partition_for_key};
+pub(crate) use self::restore::Restoring;
+pub(crate) use self::sink::{SinkSpec, sink};
+pub(crate) use self::source::{DefaultTimestamps, SourceNode, SourceSettings, source};
+pub(crate) use self::stream_task::{CommitOffset, StreamTask, TaskPlan};
+pub use self::timestamp_extractor::{
+    FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, SourceRecord, TimestampExtractor,
+    UsePartitionTimeOnInvalidTimestamp, WallclockTimestampExtractor,
+};

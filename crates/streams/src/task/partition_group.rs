@@ -1,0 +1,73 @@
+//! The input partitions of a task: the record with the lowest time comes first.
+
+use super::source::InputPartition;
+use crate::error::Result;
+use kstreams_protocol::batch::RecordReader;
+
+/// The partitions that a task reads.
+#[derive(Default)]
+pub(crate) struct PartitionGroup {
+    inputs: Vec<Box<dyn InputPartition>>,
+}
+
+impl PartitionGroup {
+    pub(crate) fn new(inputs: Vec<Box<dyn InputPartition>>) -> Self {
+        PartitionGroup { inputs }
+    }
+
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = &dyn InputPartition> {
+        self.inputs.iter().map(|input| &**input)
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        batches: Vec<RecordReader>,
+        next_offset: i64,
+    ) -> Option<usize> {
+        let input = self
+            .inputs
+            .iter_mut()
+            .find(|input| input.partition() == partition && **input.topic() == *topic)?;
+        input.add(batches, next_offset);
+        Some(input.buffered())
+    }
+
+    /// How many records of a partition wait.
+    pub(crate) fn buffered(&self, topic: &str, partition: i32) -> usize {
+        let input = self
+            .inputs
+            .iter()
+            .find(|input| input.partition() == partition && **input.topic() == *topic);
+        input.map_or(0, |input| input.buffered())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.inputs.iter().all(|input| input.head_time().is_none())
+    }
+
+    /// Whether every partition has a record, so that the lowest time is known for sure.
+    pub(crate) fn all_buffered(&self) -> bool {
+        self.inputs.iter().all(|input| input.head_time().is_some())
+    }
+
+    /// The partitions without a record.
+    pub(crate) fn empty_inputs(&self) -> impl Iterator<Item = &dyn InputPartition> {
+        self.inputs().filter(|input| input.head_time().is_none())
+    }
+
+    /// Processes the record with the lowest time; the earlier partition wins among equals. False if there is none.
+    pub(crate) fn process_next(&mut self) -> Result<bool> {
+        let next = match &mut self.inputs[..] {
+            [only] => only.head_time().is_some().then_some(only),
+            inputs => {
+                let timed = inputs.iter_mut().filter_map(|input| Some((input.head_time()?, input)));
+                timed.min_by_key(|(time, _)| *time).map(|(_, input)| input)
+            }
+        };
+        let Some(input) = next else { return Ok(false) };
+        input.process_head()?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,165 @@
+//! Restoring: the stores of a task are filled from their changelogs before the task is built.
+//!
+//! It is done when the position has reached the end that the topic had at the start, whatever lies there: the end may be a marker,
+//! a gap, or a compacted tail. Writes go to the engine in large sorted batches with the offset they lead to, so that a crash in
+//! between repeats at most one batch.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::processor::TaskId;
+use crate::state::{StoreFormat, StoreSpec, TaskBackends};
+use crate::topology::{ChangelogTopic, Graph};
+use bytes::Bytes;
+use kstreams_protocol::batch::RecordReader;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Writes that are collected before they go to the engine.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// One store on its way to the end of its changelog.
+pub(crate) struct RestoreStore {
+    pub(crate) changelog: Arc<str>,
+    /// Where to read next; `None`: from the beginning of the topic, whatever the application's own reset policy is.
+    pub(crate) position: Option<i64>,
+    end: Option<i64>,
+    spec: StoreSpec,
+    pending: BTreeMap<Bytes, Option<Bytes>>,
+    pending_bytes: usize,
+    restored: u64,
+}
+
+/// A task that is not running yet.
+pub(crate) struct Restoring {
+    pub(crate) id: TaskId,
+    pub(crate) stores: Vec<RestoreStore>,
+    backends: TaskBackends,
+}
+
+impl Restoring {
+    /// Looks up how far the engines are.
+    pub(crate) fn begin(
+        graph: &Graph,
+        application_id: &str,
+        id: TaskId,
+        mut backends: TaskBackends,
+    ) -> Result<Self> {
+        let used = graph.stores_of(id.subtopology);
+        let mut stores = Vec::new();
+        for spec in graph.stores.iter().filter(|spec| used.contains(&spec.name)) {
+            let Some(changelog) = ChangelogTopic::of(application_id, spec) else { continue };
+            let position = backends.offset(spec, &changelog.name)?;
+            stores.push(RestoreStore {
+                changelog: changelog.name,
+                position,
+                end: None,
+                spec: spec.clone(),
+                pending: BTreeMap::new(),
+                pending_bytes: 0,
+                restored: 0,
+            });
+        }
+        Ok(Restoring { id, stores, backends })
+    }
+
+    /// The end of a changelog at the start of restoring. A store that is ahead of its changelog belongs to another one.
+    pub(crate) fn set_range(&mut self, changelog: &str, begin: i64, end: i64) -> Result<()> {
+        let id = self.id;
+        let Some(store) = self.store(changelog) else { return Ok(()) };
+        if store.position.is_some_and(|position| position > end) {
+            return Err(Error::new(
+                ErrorKind::State,
+                format!(
+                    "task {id}: the local state of store {} is at offset {} of {changelog}, but the topic ends at {end}: \
+                     it was made again; clean up the state directory to restore from it",
+                    store.spec.name,
+                    store.position.unwrap_or_default()
+                ),
+            ));
+        }
+        // What was deleted before the local state's offset changes nothing; a gap in front of it is compacted away.
+        store.position = Some(store.position.unwrap_or(begin).max(begin));
+        store.end = Some(end);
+        Ok(())
+    }
+
+    /// Takes fetched changelog records. `next_offset` is where the next fetch begins.
+    pub(crate) fn add(
+        &mut self,
+        changelog: &str,
+        batches: Vec<RecordReader>,
+        next_offset: i64,
+    ) -> Result<()> {
+        let id = self.id;
+        let Restoring { stores, backends, .. } = self;
+        let Some(store) = stores.iter_mut().find(|store| *store.changelog == *changelog) else {
+            return Ok(());
+        };
+        for mut batch in batches {
+            loop {
+                let record = batch.next_record().map_err(|error| {
+                    Error::new(ErrorKind::Broker, "a changelog batch is damaged")
+                        .with_source(error)
+                        .context(format!("topic {changelog}, partition {}", id.partition))
+                })?;
+                let Some(record) = record else { break };
+                store.take(record.key, record.value, record.timestamp);
+            }
+        }
+        store.position = Some(next_offset);
+        if store.pending_bytes > BATCH_BYTES || store.is_done() {
+            store.write(backends)?;
+        }
+        Ok(())
+    }
+
+    fn store(&mut self, changelog: &str) -> Option<&mut RestoreStore> {
+        self.stores.iter_mut().find(|store| *store.changelog == *changelog)
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.stores.iter().all(RestoreStore::is_done)
+    }
+
+    /// How many records were read.
+    pub(crate) fn restored(&self) -> u64 {
+        self.stores.iter().map(|store| store.restored).sum()
+    }
+
+    /// Gives the engines to the task, or back to the directory.
+    pub(crate) fn finish(mut self) -> Result<TaskBackends> {
+        for store in &mut self.stores {
+            store.write(&mut self.backends)?;
+        }
+        Ok(self.backends)
+    }
+}
+
+impl RestoreStore {
+    /// Whether the position has reached the end.
+    pub(crate) fn is_done(&self) -> bool {
+        matches!((self.position, self.end), (Some(position), Some(end)) if position >= end)
+    }
+
+    /// Where the topic ended at the start.
+    pub(crate) fn end(&self) -> Option<i64> {
+        self.end
+    }
+
+    fn take(&mut self, key: Option<&[u8]>, value: Option<&[u8]>, timestamp: i64) {
+        let Some(key) = key else { return };
+        let value = value.map(|value| match self.spec.format {
+            StoreFormat::Plain => Bytes::copy_from_slice(value),
+            StoreFormat::Timestamped => [&timestamp.to_be_bytes()[..], value].concat().into(),
+        });
+        self.restored += 1;
+        self.pending_bytes += key.len() + value.as_ref().map_or(0, Bytes::len);
+        self.pending.insert(Bytes::copy_from_slice(key), value);
+    }
+
+    fn write(&mut self, backends: &mut TaskBackends) -> Result<()> {
+        let Some(position) = self.position else { return Ok(()) };
+        let writes = std::mem::take(&mut self.pending).into_iter().collect();
+        self.pending_bytes = 0;
+        backends.restore(&self.spec, writes, &self.changelog, position)
+    }
+}

@@ -1,0 +1,143 @@
+//! The end of a record's way through a task: serialized and handed to the collector.
+
+use super::collector::{Outgoing, Placement, RecordCollector, TopicHandle};
+use crate::error::{BoxError, Error, ErrorKind};
+use crate::processor::{RecordContext, TaskContext};
+use crate::record::{Record, RecordMetadata};
+use crate::serde::{At, Presence, SerdeRef};
+use crate::topology::erased::{Fault, NodeFactory, Port, Receive, node_factory};
+use crate::topology::{RecordToPartition, StreamPartitioner, TopicNameExtractor, TopicTarget};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What a sink does with records, before there is a task.
+pub(crate) struct SinkSpec<K, V> {
+    pub(crate) target: TopicTarget<K, V>,
+    /// Whether the fixed topic is a repartition topic, which gets the application's prefix.
+    pub(crate) internal: bool,
+    pub(crate) key: SerdeRef<K>,
+    pub(crate) value: SerdeRef<V>,
+    pub(crate) partitioner: Option<Arc<dyn StreamPartitioner<K, V>>>,
+}
+
+enum Target<K, V> {
+    Fixed { name: Arc<str>, handle: Cell<Option<TopicHandle>> },
+    Computed(Arc<dyn TopicNameExtractor<K, V>>),
+}
+
+struct Sink<K, V> {
+    node: Arc<str>,
+    target: Target<K, V>,
+    key: SerdeRef<K>,
+    value: SerdeRef<V>,
+    partitioner: Option<Arc<dyn StreamPartitioner<K, V>>>,
+    task: Rc<TaskContext>,
+    collector: Rc<RefCell<dyn RecordCollector>>,
+    scratch: RefCell<(Vec<u8>, Vec<u8>)>,
+}
+
+impl<K: 'static, V: 'static> Receive<K, V> for Sink<K, V> {
+    fn receive(&self, record: Record<K, V>) -> Result<(), Fault> {
+        match &self.target {
+            Target::Fixed { name, handle } => {
+                let handle = handle.get().unwrap_or_else(|| {
+                    let found = self.collector.borrow_mut().topic(name);
+                    handle.set(Some(found));
+                    found
+                });
+                self.write(name, handle, &record)
+            }
+            Target::Computed(extractor) => {
+                let RecordContext { topic, partition, offset, .. } = self.task.record();
+                let metadata =
+                    (partition >= 0).then_some(RecordMetadata { topic, partition, offset });
+                let name = extractor.topic(&record, metadata.as_ref());
+                let handle = self.collector.borrow_mut().topic(&name);
+                self.write(&name, handle, &record)
+            }
+        }
+        .map_err(|error| Fault::at(&self.node, error))
+    }
+}
+
+impl<K: 'static, V: 'static> Sink<K, V> {
+    fn write(
+        &self,
+        topic: &str,
+        handle: TopicHandle,
+        record: &Record<K, V>,
+    ) -> Result<(), BoxError> {
+        if record.timestamp < 0 {
+            return Err(format!(
+                "the record for topic {topic} has the negative timestamp {}",
+                record.timestamp
+            )
+            .into());
+        }
+        let (key, value) = &mut *self.scratch.borrow_mut();
+        let at = |is_key| At { topic, headers: &record.headers, is_key };
+        let cannot = |part: &str, error: BoxError| {
+            Error::new(
+                ErrorKind::BadRecord,
+                format!("cannot write the {part} of a record for topic {topic}"),
+            )
+            .with_source(error)
+        };
+        key.clear();
+        let has_key = self.key.serialize(&at(true), &record.key, key);
+        let has_key = has_key.map_err(|error| cannot("key", error))? == Presence::Value;
+        value.clear();
+        let has_value = self.value.serialize(&at(false), &record.value, value);
+        let has_value = has_value.map_err(|error| cannot("value", error))? == Presence::Value;
+        let outgoing = Outgoing {
+            timestamp: record.timestamp,
+            key: has_key.then_some(key),
+            value: has_value.then_some(value),
+            headers: &record.headers,
+        };
+        let mut collector = self.collector.borrow_mut();
+        let Some(partitioner) = &self.partitioner else {
+            return Ok(collector.append(handle, Placement::ByKey, outgoing)?);
+        };
+        let count = collector.partitions(handle)?;
+        let mut append = |placement| collector.append(handle, placement, outgoing);
+        match partitioner.partitions(&record.key, &record.value, count, &record.headers) {
+            RecordToPartition::Default => append(Placement::ByKey)?,
+            RecordToPartition::One(partition) => append(Placement::Partition(partition))?,
+            RecordToPartition::Many(partitions) => {
+                for partition in partitions {
+                    append(Placement::Partition(partition))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The factory of a sink.
+pub(crate) fn sink<K: 'static, V: 'static>(spec: SinkSpec<K, V>) -> NodeFactory {
+    node_factory(move |wiring| {
+        let task = wiring.task().clone();
+        let target = match &spec.target {
+            TopicTarget::Fixed(topic) => {
+                let name = match spec.internal {
+                    true => format!("{}-{topic}", task.application_id).into(),
+                    false => topic.clone(),
+                };
+                Target::Fixed { name, handle: Cell::new(None) }
+            }
+            TopicTarget::Computed(extractor) => Target::Computed(extractor.clone()),
+        };
+        Ok(Rc::new(Sink {
+            node: wiring.name().clone(),
+            target,
+            key: spec.key.clone(),
+            value: spec.value.clone(),
+            partitioner: spec.partitioner.clone(),
+            task,
+            collector: wiring.collector().clone(),
+            scratch: RefCell::default(),
+        }) as Port<K, V>)
+    })
+}

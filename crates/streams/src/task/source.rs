@@ -1,0 +1,350 @@
+//! The beginning of a record's way through a task: fetched batches of one partition, read record by record.
+//!
+//! Only the first record of a partition, its *head*, is deserialized: the task compares the heads' times to choose the next
+//! record. So a bad record is met when it becomes the head; it is reported when its turn has come, after everything before it.
+
+use super::deserialization::{BadRecord, DeserializationPolicy};
+use super::timestamp_extractor::{
+    FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, SourceRecord, TimestampExtractor,
+    UsePartitionTimeOnInvalidTimestamp, WallclockTimestampExtractor,
+};
+use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::processor::TaskContext;
+use crate::record::{Header, Headers, Record};
+use crate::serde::{At, SerdeRef, deserialize_nullable};
+use crate::topology::Consumed;
+use crate::topology::erased::{Output, SourceFactory};
+use kstreams_protocol::batch::{BatchError, HeadersRef, RecordReader, RecordRef};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A source in a task: makes the queue of each partition that it reads.
+pub(crate) trait SourceNode {
+    fn input(
+        &self,
+        topic: Rc<str>,
+        partition: i32,
+        settings: &SourceSettings,
+    ) -> Box<dyn InputPartition>;
+}
+
+/// What the configuration says about reading.
+#[derive(Debug, Clone)]
+pub(crate) struct SourceSettings {
+    pub(crate) policy: DeserializationPolicy,
+    pub(crate) timestamps: DefaultTimestamps,
+}
+
+/// The setting `default.timestamp.extractor`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DefaultTimestamps {
+    FailOnInvalid,
+    LogAndSkipOnInvalid,
+    UsePartitionTimeOnInvalid,
+    Wallclock,
+}
+
+impl DefaultTimestamps {
+    fn extractor<K, V>(self) -> Arc<dyn TimestampExtractor<K, V>> {
+        match self {
+            DefaultTimestamps::FailOnInvalid => Arc::new(FailOnInvalidTimestamp),
+            DefaultTimestamps::LogAndSkipOnInvalid => Arc::new(LogAndSkipOnInvalidTimestamp),
+            DefaultTimestamps::UsePartitionTimeOnInvalid => {
+                Arc::new(UsePartitionTimeOnInvalidTimestamp)
+            }
+            DefaultTimestamps::Wallclock => Arc::new(WallclockTimestampExtractor),
+        }
+    }
+}
+
+/// The records of one partition that wait for their turn.
+pub(crate) trait InputPartition {
+    fn topic(&self) -> &Rc<str>;
+    fn partition(&self) -> i32;
+
+    /// Adds fetched records; `next_offset` is where the next fetch begins, also when nothing was in between.
+    fn add(&mut self, batches: Vec<RecordReader>, next_offset: i64);
+
+    /// The time of the head. A head that cannot be read comes before everything else.
+    fn head_time(&self) -> Option<i64>;
+
+    /// Sends the head to the children.
+    fn process_head(&mut self) -> Result<()>;
+
+    /// How many records wait.
+    fn buffered(&self) -> usize;
+
+    /// The offset up to which everything is processed, and the leader epoch of the last batch.
+    fn position(&self) -> (i64, i32);
+
+    /// The highest time of a processed record, -1 at first.
+    fn partition_time(&self) -> i64;
+}
+
+struct Source<K, V> {
+    task: Rc<TaskContext>,
+    key: SerdeRef<K>,
+    value: SerdeRef<V>,
+    extractor: Option<Arc<dyn TimestampExtractor<K, V>>>,
+    out: Rc<Output<K, V>>,
+}
+
+/// The factory of a source.
+pub(crate) fn source<K, V>(consumed: Consumed<K, V>) -> SourceFactory
+where
+    K: Clone + 'static,
+    V: Clone + 'static,
+{
+    Arc::new(move |wiring| {
+        Ok(Box::new(Source {
+            task: wiring.task().clone(),
+            key: consumed.key.clone(),
+            value: consumed.value.clone(),
+            extractor: consumed.extractor.clone(),
+            out: Rc::new(wiring.output()?),
+        }))
+    })
+}
+
+impl<K: Clone + 'static, V: Clone + 'static> SourceNode for Source<K, V> {
+    fn input(
+        &self,
+        topic: Rc<str>,
+        partition: i32,
+        settings: &SourceSettings,
+    ) -> Box<dyn InputPartition> {
+        Box::new(Input {
+            queue: VecDeque::new(),
+            head: None,
+            position: (-1, -1),
+            next_offset: -1,
+            partition_time: -1,
+            reader: Reader {
+                topic,
+                partition,
+                task: self.task.clone(),
+                key: self.key.clone(),
+                value: self.value.clone(),
+                extractor: self
+                    .extractor
+                    .clone()
+                    .unwrap_or_else(|| settings.timestamps.extractor()),
+                policy: settings.policy.clone(),
+            },
+            out: self.out.clone(),
+        })
+    }
+}
+
+struct Input<K, V> {
+    queue: VecDeque<RecordReader>,
+    head: Option<Head<K, V>>,
+    position: (i64, i32),
+    next_offset: i64,
+    partition_time: i64,
+    reader: Reader<K, V>,
+    out: Rc<Output<K, V>>,
+}
+
+enum Head<K, V> {
+    Record(i64, Record<K, V>),
+    Bad(Error),
+}
+
+impl<K: Clone + 'static, V: Clone + 'static> InputPartition for Input<K, V> {
+    fn topic(&self) -> &Rc<str> {
+        &self.reader.topic
+    }
+
+    fn partition(&self) -> i32 {
+        self.reader.partition
+    }
+
+    fn add(&mut self, batches: Vec<RecordReader>, next_offset: i64) {
+        self.queue.extend(batches);
+        self.next_offset = next_offset;
+        if self.head.is_none() {
+            self.advance();
+        }
+    }
+
+    fn head_time(&self) -> Option<i64> {
+        match self.head.as_ref()? {
+            Head::Record(_, record) => Some(record.timestamp),
+            Head::Bad(_) => Some(i64::MIN),
+        }
+    }
+
+    fn process_head(&mut self) -> Result<()> {
+        match self.head.take() {
+            None => return Ok(()),
+            Some(Head::Bad(error)) => return Err(error),
+            Some(Head::Record(offset, record)) => {
+                let task = &self.reader.task;
+                task.enter_partition(&self.reader.topic, self.reader.partition);
+                task.enter_record(offset, record.timestamp);
+                self.partition_time = self.partition_time.max(record.timestamp);
+                self.out.send(record).map_err(|fault| {
+                    let reader = &self.reader;
+                    fault.into_error().context(format!(
+                        "topic {}, partition {}, offset {offset}",
+                        reader.topic, reader.partition
+                    ))
+                })?;
+            }
+        }
+        self.advance();
+        Ok(())
+    }
+
+    fn buffered(&self) -> usize {
+        let head = usize::from(self.head.is_some());
+        head + self.queue.iter().map(RecordReader::remaining).sum::<usize>()
+    }
+
+    fn position(&self) -> (i64, i32) {
+        self.position
+    }
+
+    fn partition_time(&self) -> i64 {
+        self.partition_time
+    }
+}
+
+impl<K: 'static, V: 'static> Input<K, V> {
+    /// Reads on to the next record that counts.
+    fn advance(&mut self) {
+        while let Some(batch) = self.queue.front_mut() {
+            let epoch = batch.leader_epoch();
+            match batch.next_record() {
+                Ok(Some(raw)) => {
+                    self.position = (raw.offset, epoch);
+                    match self.reader.read(&raw, self.partition_time) {
+                        Ok(Some(record)) => {
+                            self.head = Some(Head::Record(raw.offset, record));
+                            return;
+                        }
+                        Ok(None) => {}
+                        Err(error) => {
+                            self.head = Some(Head::Bad(error));
+                            return;
+                        }
+                    }
+                }
+                Ok(None) => {
+                    self.position = (batch.next_offset(), epoch);
+                    self.queue.pop_front();
+                }
+                Err(error) => {
+                    self.head = Some(Head::Bad(self.reader.damaged(error)));
+                    return;
+                }
+            }
+        }
+        self.position.0 = self.position.0.max(self.next_offset);
+    }
+}
+
+/// Turns raw records of one partition into typed ones.
+struct Reader<K, V> {
+    topic: Rc<str>,
+    partition: i32,
+    task: Rc<TaskContext>,
+    key: SerdeRef<K>,
+    value: SerdeRef<V>,
+    extractor: Arc<dyn TimestampExtractor<K, V>>,
+    policy: DeserializationPolicy,
+}
+
+impl<K: 'static, V: 'static> Reader<K, V> {
+    /// The record; `None` if it is left out.
+    fn read(&self, raw: &RecordRef<'_>, partition_time: i64) -> Result<Option<Record<K, V>>> {
+        let headers = read_headers(&raw.headers);
+        let at = |is_key| At { topic: &self.topic, headers: &headers, is_key };
+        let key = match deserialize_nullable(&*self.key, &at(true), raw.key) {
+            Ok(key) => key,
+            Err(error) => return self.bad(raw, true, error),
+        };
+        let value = match deserialize_nullable(&*self.value, &at(false), raw.value) {
+            Ok(value) => value,
+            Err(error) => return self.bad(raw, false, error),
+        };
+        let timestamp = self.timestamp(raw, &key, &value, &headers, partition_time)?;
+        if timestamp < 0 {
+            self.task.enter_partition(&self.topic, self.partition);
+            self.task.drop_record(&self.topic, "its extracted timestamp is negative");
+            return Ok(None);
+        }
+        Ok(Some(Record { key, value, timestamp, headers }))
+    }
+
+    fn timestamp(
+        &self,
+        raw: &RecordRef<'_>,
+        key: &K,
+        value: &V,
+        headers: &Headers,
+        partition_time: i64,
+    ) -> Result<i64> {
+        let record = SourceRecord {
+            key,
+            value,
+            headers,
+            timestamp: raw.timestamp,
+            topic: &self.topic,
+            partition: self.partition,
+            offset: raw.offset,
+            wall_clock: self.task.wall_clock(),
+        };
+        self.extractor.extract(&record, partition_time).map_err(|error| {
+            Error::new(ErrorKind::BadRecord, "cannot tell the time of a record")
+                .with_source(error)
+                .context(self.place(raw.offset))
+        })
+    }
+
+    fn bad(
+        &self,
+        raw: &RecordRef<'_>,
+        is_key: bool,
+        error: BoxError,
+    ) -> Result<Option<Record<K, V>>> {
+        let record = BadRecord {
+            task: self.task.task_id,
+            topic: &self.topic,
+            partition: self.partition,
+            offset: raw.offset,
+            timestamp: raw.timestamp,
+            key: raw.key,
+            value: raw.value,
+            is_key,
+        };
+        self.policy.decide(&record, error)?;
+        self.task.count_dropped();
+        Ok(None)
+    }
+
+    fn damaged(&self, error: BatchError) -> Error {
+        Error::new(ErrorKind::Broker, "a fetched batch is damaged")
+            .with_source(error)
+            .context(format!("topic {}, partition {}", self.topic, self.partition))
+    }
+
+    fn place(&self, offset: i64) -> String {
+        format!("topic {}, partition {}, offset {offset}", self.topic, self.partition)
+    }
+}
+
+fn read_headers(headers: &HeadersRef<'_>) -> Headers {
+    if headers.is_empty() {
+        return Headers::new();
+    }
+    headers
+        .iter()
+        .map(|(name, value)| Header {
+            name: String::from_utf8_lossy(name).into(),
+            value: value.map(Into::into),
+        })
+        .collect()
+}

@@ -1,0 +1,218 @@
+//! One sub-topology on one partition: its nodes, its stores, its input.
+
+use super::collector::{Outgoing, Placement, RecordCollector, TopicHandle};
+use super::partition_group::PartitionGroup;
+use super::source::SourceSettings;
+use crate::error::{Error, ErrorKind, Result};
+use crate::processor::{TaskContext, TaskId};
+use crate::record::Headers;
+use crate::state::{LogMode, LogRecord, StoreBudget, StoreSet, TaskBackends};
+use crate::topology::erased::{Close, Fault};
+use crate::topology::{ChangelogTopic, TaskNodes, Topology};
+use kstreams_protocol::batch::RecordReader;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What tasks are made from. It is `Send`; the task is not.
+#[derive(Clone)]
+pub(crate) struct TaskPlan {
+    pub(crate) topology: Topology,
+    pub(crate) application_id: Arc<str>,
+    pub(crate) source: SourceSettings,
+    pub(crate) log_mode: LogMode,
+    pub(crate) budget: StoreBudget,
+}
+
+/// The offset to commit for an input partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CommitOffset {
+    pub(crate) topic: Rc<str>,
+    pub(crate) partition: i32,
+    pub(crate) offset: i64,
+    pub(crate) leader_epoch: i32,
+    /// The highest time seen on the partition.
+    pub(crate) partition_time: i64,
+}
+
+/// A running task. It lives on the thread that made it.
+pub(crate) struct StreamTask {
+    context: Rc<TaskContext>,
+    group: PartitionGroup,
+    stores: StoreSet,
+    collector: Rc<RefCell<dyn RecordCollector>>,
+    /// The changelog of each store, by place.
+    changelogs: Vec<Option<TopicHandle>>,
+    closers: Vec<Rc<dyn Close>>,
+    /// Whether records were processed since the last commit.
+    dirty: bool,
+}
+
+impl StreamTask {
+    /// Builds the nodes over restored engines. `partitions` tells how many partitions a topic has.
+    pub(crate) fn build(
+        plan: &TaskPlan,
+        id: TaskId,
+        backends: TaskBackends,
+        collector: Rc<RefCell<dyn RecordCollector>>,
+        reads: impl Fn(&str) -> bool,
+    ) -> Result<Self> {
+        let graph = plan.topology.graph();
+        let app = &plan.application_id;
+        let context = Rc::new(TaskContext::new(app.clone(), id));
+        let used = graph.stores_of(id.subtopology);
+        let specs = graph.stores.iter().filter(|spec| used.contains(&spec.name));
+        let specs = specs.map(|spec| {
+            (spec.clone(), ChangelogTopic::of(app, spec).map(|changelog| changelog.name))
+        });
+        let stores = StoreSet::open(app, specs, backends, plan.log_mode, plan.budget)?;
+        let TaskNodes { sources, closers } =
+            graph.instantiate(id.subtopology, &context, &stores, &collector)?;
+        let mut inputs = Vec::new();
+        for (topics, source) in sources {
+            for topic in topics {
+                let topic = graph.topic_name(app, &topic);
+                if reads(&topic) {
+                    inputs.push(source.input((*topic).into(), id.partition, &plan.source));
+                }
+            }
+        }
+        let changelogs = stores
+            .changelogs()
+            .map(|changelog| changelog.map(|topic| collector.borrow_mut().topic(topic)))
+            .collect();
+        let group = PartitionGroup::new(inputs);
+        Ok(StreamTask { context, group, stores, collector, changelogs, closers, dirty: false })
+    }
+
+    pub(crate) fn id(&self) -> TaskId {
+        self.context.task_id
+    }
+
+    pub(crate) fn group(&self) -> &PartitionGroup {
+        &self.group
+    }
+
+    pub(crate) fn stores(&self) -> &StoreSet {
+        &self.stores
+    }
+
+    pub(crate) fn context(&self) -> &Rc<TaskContext> {
+        &self.context
+    }
+
+    /// Adds fetched records; gives how many wait on the partition now.
+    pub(crate) fn add(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        batches: Vec<RecordReader>,
+        next_offset: i64,
+    ) -> Option<usize> {
+        // Records that are filtered before they become anything move the position as well.
+        self.dirty = true;
+        self.group.add(topic, partition, batches, next_offset)
+    }
+
+    /// Processes up to `count` records; gives how many there were. A panic of user code becomes an error.
+    pub(crate) fn process(&mut self, count: usize, wall_clock: i64) -> Result<usize> {
+        self.context.set_wall_clock(wall_clock);
+        let run = AssertUnwindSafe(|| {
+            for done in 0..count {
+                if !self.group.process_next()? {
+                    return Ok(done);
+                }
+                self.stores.relieve(&self.context).map_err(Fault::into_error)?;
+            }
+            Ok(count)
+        });
+        let result = catch_unwind(run).unwrap_or_else(|panic| Err(self.panicked(&*panic)));
+        let done = result.map_err(|error| error.context(format!("task {}", self.id())))?;
+        self.dirty |= done > 0;
+        Ok(done)
+    }
+
+    fn panicked(&self, panic: &(dyn std::any::Any + Send)) -> Error {
+        let message = panic
+            .downcast_ref::<&str>()
+            .map(ToString::to_string)
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "no message".into());
+        let record = self.context.record();
+        Error::new(ErrorKind::Processing, format!("user code panicked: {message}")).context(
+            format!(
+                "topic {}, partition {}, offset {}",
+                record.topic, record.partition, record.offset
+            ),
+        )
+    }
+
+    /// Whether a commit would change anything.
+    pub(crate) fn needs_commit(&self) -> bool {
+        self.dirty
+    }
+
+    pub(crate) fn take_commit_request(&self) -> bool {
+        self.context.take_commit_request()
+    }
+
+    /// The first step of a commit (see [`super::commit`]): everything that the records since the last one lead to goes to the
+    /// collector.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        let run = AssertUnwindSafe(|| self.stores.flush(&self.context).map_err(Fault::into_error));
+        let flushed = catch_unwind(run).unwrap_or_else(|panic| Err(self.panicked(&*panic)));
+        flushed
+            .and_then(|()| self.log_changes())
+            .map_err(|e| e.context(format!("task {}", self.id())))
+    }
+
+    fn log_changes(&self) -> Result<()> {
+        let mut collector = self.collector.borrow_mut();
+        let headers = Headers::new();
+        self.stores.drain_changelogs(|place, LogRecord { key, value, timestamp }| {
+            let Some(topic) = self.changelogs[place] else { return Ok(()) };
+            // A changelog's partition is the task's; it is never hashed again.
+            let placement = Placement::Partition(self.context.task_id.partition);
+            let record = Outgoing { timestamp, key: Some(key), value, headers: &headers };
+            collector.append(topic, placement, record)
+        })
+    }
+
+    /// The offsets to commit.
+    pub(crate) fn offsets(&self) -> Vec<CommitOffset> {
+        let inputs = self.group.inputs().filter(|input| input.position().0 >= 0);
+        inputs
+            .map(|input| {
+                let (offset, leader_epoch) = input.position();
+                CommitOffset {
+                    topic: input.topic().clone(),
+                    partition: input.partition(),
+                    offset,
+                    leader_epoch,
+                    partition_time: input.partition_time(),
+                }
+            })
+            .collect()
+    }
+
+    /// The changelog topics with the places of their stores.
+    pub(crate) fn changelogs(&self) -> &[Option<TopicHandle>] {
+        &self.changelogs
+    }
+
+    /// The last step of a commit: what Kafka has confirmed goes to the engines.
+    pub(crate) fn committed(&mut self, changelog_offsets: &[Option<i64>]) -> Result<()> {
+        self.dirty = false;
+        let committed = self.stores.commit(changelog_offsets);
+        committed.map_err(|error| error.context(format!("task {}", self.id())))
+    }
+
+    /// Ends the task after a commit: processors are closed, the engines can be used again.
+    pub(crate) fn close(self) -> TaskBackends {
+        for closer in self.closers.iter().rev() {
+            closer.close();
+        }
+        self.stores.into_backends()
+    }
+}

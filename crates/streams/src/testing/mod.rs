@@ -1,0 +1,17 @@
+//! The test driver: a topology on real tasks, without a broker, without threads, with a clock that the test turns.
+
+mod collector;
+mod driver;
+mod topics;
+
+pub use self::collector::ProducedRecord;
+pub use self::driver::TopologyTestDriver;
+pub use self::topics::{TestInputTopic, TestOutputTopic};
+
+/// A table of keys and values for assertions: `table! { "to" => 2, "be" => 2 }`.
+#[macro_export]
+macro_rules! table {
+    ($($key:expr => $value:expr),* $(,)?) => {
+        std::collections::BTreeMap::from([$(($key.into(), $value.into())),*])
+    };
+}

@@ -1,0 +1,185 @@
+//! Typed ends of a test: topics to pipe records into, and topics to read results from.
+
+use super::collector::ProducedRecord;
+use super::driver::TopologyTestDriver;
+use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::record::Record;
+use crate::serde::{At, Presence, SerdeRef, deserialize_nullable};
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+/// A topic that a test writes. It has a time of its own, which [`Self::pipe`] uses and `pipe_at` sets.
+pub struct TestInputTopic<K, V> {
+    topic: String,
+    key: SerdeRef<K>,
+    value: SerdeRef<V>,
+    time: i64,
+}
+
+impl<K, V> fmt::Debug for TestInputTopic<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TestInputTopic").field(&self.topic).finish()
+    }
+}
+
+impl<K: 'static, V: 'static> TestInputTopic<K, V> {
+    pub(super) fn new(topic: &str, key: SerdeRef<K>, value: SerdeRef<V>) -> Self {
+        TestInputTopic { topic: topic.into(), key, value, time: 0 }
+    }
+
+    /// Pipes a key and a value at the topic's time.
+    ///
+    /// # Errors
+    /// When the record cannot be serialized, and what processing reports.
+    pub fn pipe(
+        &mut self,
+        driver: &mut TopologyTestDriver,
+        key: impl Into<K>,
+        value: impl Into<V>,
+    ) -> Result<()> {
+        let time = self.time;
+        self.pipe_key_value_at(driver, time, key, value)
+    }
+
+    /// Pipes a key and a value at a time in milliseconds, which becomes the topic's time.
+    ///
+    /// # Errors
+    /// As [`Self::pipe`].
+    pub fn pipe_key_value_at(
+        &mut self,
+        driver: &mut TopologyTestDriver,
+        time: i64,
+        key: impl Into<K>,
+        value: impl Into<V>,
+    ) -> Result<()> {
+        self.pipe_record(driver, Record::new(key.into(), value.into(), time))
+    }
+
+    /// Pipes a whole record; its time becomes the topic's time.
+    ///
+    /// # Errors
+    /// As [`Self::pipe`].
+    pub fn pipe_record(
+        &mut self,
+        driver: &mut TopologyTestDriver,
+        record: Record<K, V>,
+    ) -> Result<()> {
+        self.time = record.timestamp;
+        let at = |is_key| At { topic: &self.topic, headers: &record.headers, is_key };
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        let has_key = self.key.serialize(&at(true), &record.key, &mut key);
+        let has_key = has_key.map_err(|error| self.failed("write", error))? == Presence::Value;
+        let has_value = self.value.serialize(&at(false), &record.value, &mut value);
+        let has_value = has_value.map_err(|error| self.failed("write", error))? == Presence::Value;
+        driver.pipe_bytes(
+            &self.topic,
+            has_key.then_some(&key[..]),
+            has_value.then_some(&value[..]),
+            record.timestamp,
+            &record.headers,
+        )
+    }
+
+    fn failed(&self, what: &str, error: BoxError) -> Error {
+        failed(what, &self.topic, error)
+    }
+}
+
+impl<V: 'static> TestInputTopic<(), V> {
+    /// Pipes a value without a key at a time in milliseconds, which becomes the topic's time.
+    ///
+    /// # Errors
+    /// As [`Self::pipe`].
+    pub fn pipe_at(
+        &mut self,
+        driver: &mut TopologyTestDriver,
+        time: i64,
+        value: impl Into<V>,
+    ) -> Result<()> {
+        self.pipe_key_value_at(driver, time, (), value)
+    }
+}
+
+/// A topic that a test reads.
+pub struct TestOutputTopic<K, V> {
+    topic: String,
+    key: SerdeRef<K>,
+    value: SerdeRef<V>,
+}
+
+impl<K, V> fmt::Debug for TestOutputTopic<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TestOutputTopic").field(&self.topic).finish()
+    }
+}
+
+impl<K: 'static, V: 'static> TestOutputTopic<K, V> {
+    pub(super) fn new(topic: &str, key: SerdeRef<K>, value: SerdeRef<V>) -> Self {
+        TestOutputTopic { topic: topic.into(), key, value }
+    }
+
+    /// The next record that was not read yet.
+    ///
+    /// # Errors
+    /// When its bytes are not a `K` and a `V`.
+    pub fn read(&mut self, driver: &mut TopologyTestDriver) -> Result<Option<Record<K, V>>> {
+        let record = driver.outputs.get_mut(&self.topic).and_then(VecDeque::pop_front);
+        record.map(|record| self.typed(record)).transpose()
+    }
+
+    /// All records that were not read yet.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_all(&mut self, driver: &mut TopologyTestDriver) -> Result<Vec<Record<K, V>>> {
+        driver.take_records(&self.topic).into_iter().map(|record| self.typed(record)).collect()
+    }
+
+    /// The values of all records that were not read yet.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_values(&mut self, driver: &mut TopologyTestDriver) -> Result<Vec<V>> {
+        Ok(self.read_all(driver)?.into_iter().map(|record| record.value).collect())
+    }
+
+    /// The last value of each key among the records that were not read yet; a null value removes its key.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_table(&mut self, driver: &mut TopologyTestDriver) -> Result<BTreeMap<K, V>>
+    where
+        K: Ord,
+    {
+        let mut table = BTreeMap::new();
+        for record in driver.take_records(&self.topic) {
+            let deleted = record.value.is_none() && self.value.null().is_none();
+            if deleted {
+                table.remove(&self.key_of(&record)?);
+            } else {
+                let Record { key, value, .. } = self.typed(record)?;
+                table.insert(key, value);
+            }
+        }
+        Ok(table)
+    }
+
+    fn key_of(&self, record: &ProducedRecord) -> Result<K> {
+        let at = At { topic: &self.topic, headers: &record.headers, is_key: true };
+        let key = deserialize_nullable(&*self.key, &at, record.key.as_deref());
+        key.map_err(|error| failed("read", &self.topic, error))
+    }
+
+    fn typed(&self, record: ProducedRecord) -> Result<Record<K, V>> {
+        let key = self.key_of(&record)?;
+        let at = At { topic: &self.topic, headers: &record.headers, is_key: false };
+        let value = deserialize_nullable(&*self.value, &at, record.value.as_deref());
+        let value = value.map_err(|error| failed("read", &self.topic, error))?;
+        Ok(Record { key, value, timestamp: record.timestamp, headers: record.headers })
+    }
+}
+
+fn failed(what: &str, topic: &str, error: BoxError) -> Error {
+    Error::new(ErrorKind::BadRecord, format!("cannot {what} a record of topic {topic}"))
+        .with_source(error)
+}

@@ -1,0 +1,321 @@
+//! Builds a topology node by node: the Processor API's way, and the end of the DSL's.
+
+use super::consumed::Consumed;
+use super::erased::{EdgeType, NodeFactory, node_factory};
+use super::internal_topics::RepartitionTopic;
+use super::names::check_name;
+use super::node::{NodeKind, NodeSpec, SinkTopic, SourceSpec};
+use super::produced::{Produced, TopicTarget};
+use super::subtopology::group;
+use super::{Graph, Topology};
+use crate::error::{Error, Result};
+use crate::processor::{InitContext, KeyValue, Processor, ProcessorSupplier, build_processor};
+use crate::state::{StoreSpec, StoreToken, StoreType};
+use crate::task::{SinkSpec, sink, source};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// A node whose children take `Record<K, V>`.
+pub struct NodeHandle<K, V> {
+    index: usize,
+    types: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K, V> Clone for NodeHandle<K, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, V> Copy for NodeHandle<K, V> {}
+
+impl<K, V> fmt::Debug for NodeHandle<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("NodeHandle").field(&self.index).finish()
+    }
+}
+
+/// Builds a topology by hand. Handles carry the types, so that an edge between nodes that do not fit does not compile.
+///
+/// ```
+/// use kstreams::prelude::*;
+///
+/// struct Shout;
+///
+/// impl Processor for Shout {
+///     type In = (String, String);
+///     type Out = (String, String);
+///
+///     fn process(&mut self, record: Record<String, String>, ctx: &mut Context<Self>) -> ProcessResult {
+///         let value = record.value.to_uppercase();
+///         ctx.forward(record.with_value(value))
+///     }
+/// }
+///
+/// let mut topology = TopologyBuilder::new();
+/// let lines = topology.add_source("lines", "in", Consumed::<String, String>::new());
+/// let shout = topology.add_processor("shout", |_| Ok(Shout), &[&lines]);
+/// topology.add_sink("loud", "out", Produced::new(), &[&shout]);
+/// let topology = topology.build()?;
+/// assert!(topology.describe().contains("Processor: shout (stores: [])"));
+/// # Ok::<(), kstreams::Error>(())
+/// ```
+#[derive(Default)]
+pub struct TopologyBuilder {
+    nodes: Vec<NodeSpec>,
+    by_name: BTreeMap<Arc<str>, usize>,
+    stores: Vec<StoreSpec>,
+    source_topics: BTreeMap<Arc<str>, usize>,
+    repartition_topics: BTreeMap<Arc<str>, RepartitionTopic>,
+    /// The first mistake; `build` reports it.
+    mistake: Option<Error>,
+    /// Whether the mistake says in which line of the user's program it was made.
+    located: bool,
+}
+
+impl TopologyBuilder {
+    /// An empty topology.
+    pub fn new() -> Self {
+        TopologyBuilder::default()
+    }
+
+    /// Adds a node that reads a topic.
+    pub fn add_source<K, V>(
+        &mut self,
+        name: &str,
+        topic: &str,
+        consumed: Consumed<K, V>,
+    ) -> NodeHandle<K, V>
+    where
+        K: Clone + 'static,
+        V: Clone + 'static,
+    {
+        self.typed(name, source_kind(vec![topic.into()], consumed), Vec::new())
+    }
+
+    /// Adds a processor. The supplier is called once for each task.
+    pub fn add_processor<P, F>(
+        &mut self,
+        name: &str,
+        supplier: F,
+        parents: &[&NodeHandle<<P::In as KeyValue>::Key, <P::In as KeyValue>::Value>],
+    ) -> NodeHandle<<P::Out as KeyValue>::Key, <P::Out as KeyValue>::Value>
+    where
+        P: Processor,
+        F: Fn(&mut InitContext) -> Result<P> + Send + Sync + 'static,
+    {
+        let kind = processor_kind(Arc::new(supplier));
+        self.typed(name, kind, parents.iter().map(|parent| parent.index).collect())
+    }
+
+    /// Adds a node that writes to a topic, fixed or computed.
+    pub fn add_sink<K, V>(
+        &mut self,
+        name: &str,
+        target: impl Into<TopicTarget<K, V>>,
+        produced: Produced<K, V>,
+        parents: &[&NodeHandle<K, V>],
+    ) where
+        K: 'static,
+        V: 'static,
+    {
+        let (key, value) = (produced.key.resolve(None), produced.value.resolve(None));
+        let (Some(key), Some(value)) = (key, value) else {
+            self.fail(Error::topology(format!(
+                "sink {name} has no serdes: Produced::carried() is for streams of the DSL, give them by Produced::with"
+            )));
+            return;
+        };
+        let partitioner = produced.partitioner;
+        let spec = SinkSpec { target: target.into(), internal: false, key, value, partitioner };
+        let parents = parents.iter().map(|parent| parent.index).collect();
+        self.add(name, sink_kind(spec), parents);
+    }
+
+    /// Gives a processor access to a store, which is made if it is new.
+    pub fn connect_store<S: StoreType, K, V>(
+        &mut self,
+        token: &StoreToken<S>,
+        processor: &NodeHandle<K, V>,
+    ) {
+        self.add_store(token.spec);
+        self.connect(processor.index, &token.spec.name);
+    }
+
+    /// Checks the whole.
+    ///
+    /// # Errors
+    /// The first mistake that was made: a duplicate name, a topic that two sources read, a store under one name with two types, a
+    /// bad name.
+    pub fn build(self) -> Result<Topology> {
+        if let Some(mistake) = self.mistake {
+            return Err(mistake);
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            self.check_edges(index, node)?;
+        }
+        let subtopologies = group(&self.nodes);
+        Ok(Topology(Arc::new(Graph {
+            nodes: self.nodes,
+            stores: self.stores,
+            repartition_topics: self.repartition_topics,
+            subtopologies,
+        })))
+    }
+
+    fn check_edges(&self, index: usize, node: &NodeSpec) -> Result<()> {
+        if node.parents.is_empty() && node.input().is_some() {
+            return Err(Error::topology(format!("node {} has no parent", node.name)));
+        }
+        for &parent in &node.parents {
+            let Some(parent) = self.nodes.get(parent).filter(|_| parent < index) else {
+                return Err(Error::topology(format!(
+                    "a parent of node {} is of another topology",
+                    node.name
+                )));
+            };
+            if let (Some(output), Some(input)) = (parent.output(), node.input())
+                && output != input
+            {
+                return Err(Error::topology(format!(
+                    "node {} gives {}, its child {} takes {}",
+                    parent.name,
+                    output.name(),
+                    node.name,
+                    input.name()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn typed<K, V>(&mut self, name: &str, kind: NodeKind, parents: Vec<usize>) -> NodeHandle<K, V> {
+        NodeHandle { index: self.add(name, kind, parents), types: PhantomData }
+    }
+
+    /// Adds a node and gives its index.
+    pub(crate) fn add(&mut self, name: &str, kind: NodeKind, parents: Vec<usize>) -> usize {
+        let index = self.nodes.len();
+        let name: Arc<str> = name.into();
+        if let Err(error) = check_name("node", &name) {
+            self.fail(error);
+        }
+        if self.by_name.insert(name.clone(), index).is_some() {
+            self.fail(Error::topology(format!("there are two nodes with the name {name}")));
+        }
+        if let NodeKind::Source(source) = &kind {
+            self.claim_topics(&name, source, index);
+        }
+        self.nodes.push(NodeSpec { name, kind, parents, stores: Vec::new() });
+        index
+    }
+
+    fn claim_topics(&mut self, name: &Arc<str>, source: &SourceSpec, index: usize) {
+        for topic in &source.topics {
+            if !self.repartition_topics.contains_key(topic)
+                && let Err(error) = check_name("topic", topic)
+            {
+                self.fail(error);
+            }
+            if let Some(&other) = self.source_topics.get(topic) {
+                let other = self.nodes.get(other).map_or(name, |node| &node.name).clone();
+                self.fail(Error::topology(format!(
+                    "topic {topic} is read by two sources, {other} and {name}: read it once and use the stream twice"
+                )));
+            }
+            self.source_topics.insert(topic.clone(), index);
+        }
+    }
+
+    pub(crate) fn add_store(&mut self, spec: &StoreSpec) {
+        if let Err(error) = check_name("store", &spec.name) {
+            self.fail(error);
+        }
+        match self.stores.iter().find(|store| store.name == spec.name) {
+            None => self.stores.push(spec.clone()),
+            Some(other) if other.types == spec.types && other.format == spec.format => {}
+            Some(other) => {
+                let (name, one, two) = (&spec.name, other.types, spec.types);
+                let mistake = format!("store {name} is used as a store of {one} and of {two}");
+                self.fail(Error::topology(mistake));
+            }
+        }
+    }
+
+    pub(crate) fn connect(&mut self, node: usize, store: &Arc<str>) {
+        if let Some(node) = self.nodes.get_mut(node)
+            && !node.stores.contains(store)
+        {
+            node.stores.push(store.clone());
+        }
+    }
+
+    pub(crate) fn add_repartition_topic(&mut self, name: &Arc<str>, topic: RepartitionTopic) {
+        if let Err(error) = check_name("topic", name) {
+            self.fail(error);
+        }
+        if self.repartition_topics.insert(name.clone(), topic).is_some() {
+            self.fail(Error::topology(format!(
+                "the repartition topic {name} is used twice: give Grouped or Repartitioned another name"
+            )));
+        }
+    }
+
+    /// Tells in which line of the user's program the last node was asked for.
+    pub(crate) fn locate(&mut self, location: &Location<'_>) {
+        if !self.located
+            && let Some(mistake) = self.mistake.take()
+        {
+            self.mistake = Some(mistake.context(format!("at {location}")));
+            self.located = true;
+        }
+    }
+
+    pub(crate) fn fail(&mut self, mistake: Error) {
+        self.mistake.get_or_insert(mistake);
+    }
+}
+
+impl fmt::Debug for TopologyBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.nodes.iter().map(|node| &node.name)).finish()
+    }
+}
+
+/// The physical form of a processor.
+pub(crate) fn processor_kind<P: Processor>(supplier: ProcessorSupplier<P>) -> NodeKind {
+    let factory = node_factory(move |wiring| build_processor(&supplier, wiring));
+    operator_kind::<P::In, P::Out>(factory)
+}
+
+/// The physical form of an operator from pair `In` to pair `Out`.
+pub(crate) fn operator_kind<In: KeyValue, Out: KeyValue>(factory: NodeFactory) -> NodeKind {
+    NodeKind::Processor {
+        input: EdgeType::of::<In::Key, In::Value>(),
+        output: EdgeType::of::<Out::Key, Out::Value>(),
+        factory,
+    }
+}
+
+/// The physical form of a sink.
+pub(crate) fn sink_kind<K: 'static, V: 'static>(spec: SinkSpec<K, V>) -> NodeKind {
+    let topic = match &spec.target {
+        TopicTarget::Fixed(topic) => SinkTopic::Fixed(topic.clone()),
+        TopicTarget::Computed(extractor) => SinkTopic::Computed(extractor.name().into()),
+    };
+    NodeKind::Sink { topic, input: EdgeType::of::<K, V>(), factory: sink(spec) }
+}
+
+/// The physical form of a source of topics.
+pub(crate) fn source_kind<K, V>(topics: Vec<Arc<str>>, consumed: Consumed<K, V>) -> NodeKind
+where
+    K: Clone + 'static,
+    V: Clone + 'static,
+{
+    let reset = consumed.reset;
+    let output = EdgeType::of::<K, V>();
+    NodeKind::Source(SourceSpec { topics, reset, output, factory: source(consumed) })
+}

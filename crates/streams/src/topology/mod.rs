@@ -1,0 +1,73 @@
+//! The physical graph: sources, processors and sinks with typed edges, checked and printable.
+//!
+//! A [`Topology`] is a description: it can be printed, sent to other threads, and built into as many tasks as there are
+//! partitions. Both the DSL and [`TopologyBuilder`] end here.
+
+mod builder;
+mod consumed;
+mod describe;
+pub(crate) mod erased;
+mod instantiate;
+mod internal_topics;
+mod names;
+mod node;
+mod produced;
+mod subtopology;
+
+pub use self::builder::{NodeHandle, TopologyBuilder};
+pub(crate) use self::builder::{operator_kind, processor_kind, sink_kind, source_kind};
+pub use self::consumed::{AutoOffsetReset, Consumed};
+pub(crate) use self::instantiate::TaskNodes;
+pub(crate) use self::internal_topics::{ChangelogTopic, RepartitionTopic, changelog_name};
+pub(crate) use self::names::check_name;
+pub(crate) use self::node::NodeKind;
+use self::node::NodeSpec;
+pub use self::produced::{
+    Produced, RecordToPartition, StreamPartitioner, TopicNameExtractor, TopicTarget,
+};
+pub(crate) use self::subtopology::Subtopology;
+
+pub use crate::task::{
+    FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, SourceRecord, TimestampExtractor,
+    UsePartitionTimeOnInvalidTimestamp, WallclockTimestampExtractor, murmur2, partition_for_key,
+};
+
+use crate::state::StoreSpec;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// A checked topology. Cloning shares it.
+#[derive(Clone)]
+pub struct Topology(Arc<Graph>);
+
+/// The graph behind a topology. Nodes are in the order in which they were added: parents come first.
+pub(crate) struct Graph {
+    pub(crate) nodes: Vec<NodeSpec>,
+    pub(crate) stores: Vec<StoreSpec>,
+    pub(crate) repartition_topics: BTreeMap<Arc<str>, RepartitionTopic>,
+    pub(crate) subtopologies: Vec<Subtopology>,
+}
+
+impl Topology {
+    pub(crate) fn graph(&self) -> &Graph {
+        &self.0
+    }
+
+    /// The topology as Kafka Streams prints it.
+    pub fn describe(&self) -> String {
+        describe::describe(&self.0)
+    }
+}
+
+impl fmt::Display for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.describe())
+    }
+}
+
+impl fmt::Debug for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.describe())
+    }
+}
