@@ -8,8 +8,11 @@ use std::sync::Arc;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kstreams_protocol::messages::{RequestHeader, ResponseHeader};
 use kstreams_protocol::protocol::{Decodable, Encodable, HeaderVersion, StrBytes};
-use kstreams_protocol::{ResponseError, messages};
+use kstreams_protocol::{ResponseError, messages, streams_group};
 
+use crate::group::GroupKind;
+use crate::group::classic::Waited;
+use crate::group::streams::Around;
 use crate::node::{ConnectionId, Node};
 
 mod api_versions;
@@ -31,7 +34,24 @@ mod delete_topics;
 mod describe_configs;
 mod describe_log_dirs;
 mod describe_producers;
+
+mod delete_groups;
+mod find_coordinator;
+mod list_groups;
+mod offset_commit;
+mod offset_delete;
+mod offset_fetch;
+
+mod describe_groups;
+mod heartbeat;
+mod join_group;
+mod leave_group;
+mod sync_group;
+
 mod incremental_alter_configs;
+mod streams_group_describe;
+mod streams_group_heartbeat;
+mod streams_group_topology_description_update;
 
 /// A request's head: who asks what, and how the answer finds back.
 #[derive(Debug, Clone)]
@@ -178,6 +198,15 @@ apis! {
     1 fetch(messages::FetchRequest) 4..=18;
     2 list_offsets(messages::ListOffsetsRequest) 1..=10;
     3 metadata(messages::MetadataRequest) 0..=13;
+    8 offset_commit(messages::OffsetCommitRequest) 2..=9;
+    9 offset_fetch(messages::OffsetFetchRequest) 1..=9;
+    10 find_coordinator(messages::FindCoordinatorRequest) 0..=6;
+    11 join_group(messages::JoinGroupRequest) 0..=9;
+    12 heartbeat(messages::HeartbeatRequest) 0..=4;
+    13 leave_group(messages::LeaveGroupRequest) 0..=5;
+    14 sync_group(messages::SyncGroupRequest) 0..=5;
+    15 describe_groups(messages::DescribeGroupsRequest) 0..=6;
+    16 list_groups(messages::ListGroupsRequest) 0..=5;
     18 api_versions(messages::ApiVersionsRequest) 0..=4;
     19 create_topics(messages::CreateTopicsRequest) 2..=7;
     20 delete_topics(messages::DeleteTopicsRequest) 1..=6;
@@ -188,10 +217,17 @@ apis! {
     33 alter_configs(messages::AlterConfigsRequest) 0..=2;
     35 describe_log_dirs(messages::DescribeLogDirsRequest) 1..=4;
     37 create_partitions(messages::CreatePartitionsRequest) 0..=3;
+    42 delete_groups(messages::DeleteGroupsRequest) 0..=2;
     44 incremental_alter_configs(messages::IncrementalAlterConfigsRequest) 0..=1;
+    47 offset_delete(messages::OffsetDeleteRequest) 0..=0;
     60 describe_cluster(messages::DescribeClusterRequest) 0..=2;
     61 describe_producers(messages::DescribeProducersRequest) 0..=0;
     75 describe_topic_partitions(messages::DescribeTopicPartitionsRequest) 0..=0;
+    88 streams_group_heartbeat(streams_group::StreamsGroupHeartbeatRequest) 0..=1;
+    89 streams_group_describe(streams_group::StreamsGroupDescribeRequest) 0..=1;
+    93 streams_group_topology_description_update(
+        streams_group::StreamsGroupTopologyDescriptionUpdateRequest
+    ) 0..=0;
 }
 
 /// Handles a request.
@@ -212,10 +248,10 @@ pub(crate) fn dispatch(node: &mut Node, call: &Call, frame: Bytes) -> Answer {
 /// Answers a request with an error without handling it.
 pub(crate) fn refuse(node: &mut Node, call: &Call, frame: Bytes, error: ResponseError) -> Answer {
     macro_rules! refuse {
-        ($($key:literal $module:ident($request:ty);)*) => {
+        ($($key:literal $module:ident::$refuse:ident[$($call:ident)?]($request:ty);)*) => {
             match call.api_key {
                 $($key => match decode::<$request>(call, frame) {
-                    Some(request) => $module::refuse(&request, error.code()).into_answer(call),
+                    Some(request) => $module::$refuse($($call,)? &request, error.code()).into_answer(call),
                     None => Answer::Close,
                 },)*
                 _ => dispatch(node, call, frame),
@@ -223,15 +259,63 @@ pub(crate) fn refuse(node: &mut Node, call: &Call, frame: Bytes, error: Response
         };
     }
     refuse! {
-        0 produce(messages::ProduceRequest);
-        1 fetch(messages::FetchRequest);
-        2 list_offsets(messages::ListOffsetsRequest);
-        22 init_producer_id(messages::InitProducerIdRequest);
+        0 produce::refuse[](messages::ProduceRequest);
+        1 fetch::refuse[](messages::FetchRequest);
+        2 list_offsets::refuse[](messages::ListOffsetsRequest);
+        8 offset_commit::refuse[](messages::OffsetCommitRequest);
+        9 offset_fetch::refused[call](messages::OffsetFetchRequest);
+        10 find_coordinator::refused[call](messages::FindCoordinatorRequest);
+        11 join_group::refused[call](messages::JoinGroupRequest);
+        12 heartbeat::refuse[](messages::HeartbeatRequest);
+        14 sync_group::refuse[](messages::SyncGroupRequest);
+        22 init_producer_id::refuse[](messages::InitProducerIdRequest);
+        88 streams_group_heartbeat::refuse[](streams_group::StreamsGroupHeartbeatRequest);
     }
 }
 
 /// Lets all groups whose time has come do what is due.
-pub(crate) fn group_timers(_node: &mut Node) {}
+pub(crate) fn group_timers(node: &mut Node) {
+    let mut waited = Vec::new();
+    let around = Around {
+        topics: &node.topics,
+        config: &node.config,
+        topics_generation: node.groups.topics_generation,
+        now: node.now,
+    };
+    let mut changed = Vec::new();
+    for (name, group) in node.groups.iter_mut() {
+        match &mut group.kind {
+            GroupKind::Classic(group) => group.tick(&node.config, node.now, &mut waited),
+            GroupKind::Streams(group) => {
+                let before = group.epoch;
+                group.tick(name, around);
+                if group.epoch != before {
+                    changed.push(name.to_owned());
+                }
+            }
+        }
+    }
+    for name in changed {
+        node.groups.record_streams(&name, &mut node.journal);
+    }
+    answer_waited(node, waited);
+}
+
+/// Answers joins and syncs of classic groups that came to their end.
+fn answer_waited(node: &mut Node, waited: Vec<Waited>) {
+    for waited in waited {
+        match waited {
+            Waited::Join(call, response) => {
+                let answer = call.frame(&response);
+                node.finish(&call, answer);
+            }
+            Waited::Sync(call, response) => {
+                let answer = call.frame(&response);
+                node.finish(&call, answer);
+            }
+        }
+    }
+}
 
 pub(crate) fn str_bytes(text: &str) -> StrBytes {
     StrBytes::from_string(text.to_owned())
