@@ -359,8 +359,10 @@ impl Calls {
             let again = call.running.poll(*id, cx, &mut self.rotation);
             next = next.into_iter().chain(again).chain(deadline).min();
         }
+        let before = self.calls.len();
         self.calls.retain(|_, call| !call.running.is_done());
-        next
+        // Whoever made a call has its turn before this one: it wants to look at once.
+        if self.calls.len() < before { Some(cx.now) } else { next }
     }
 
     pub(crate) fn on_answer(

@@ -208,10 +208,11 @@ impl Core {
 
     fn turn(&mut self, now: Now) -> Option<Now> {
         let mut next = Vec::new();
-        next.push(self.calls.poll(&mut context!(admin, self, now)));
         for fetcher in &mut self.fetchers {
             next.push(fetcher.poll(&mut context!(fetcher, self, now)));
         }
+        // Fetchers make calls.
+        next.push(self.calls.poll(&mut context!(admin, self, now)));
         for producer in self.producers.values_mut() {
             next.push(producer.poll(&mut context!(producer, self, now)));
         }

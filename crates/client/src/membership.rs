@@ -268,4 +268,3 @@ fn task_ids(tasks: &[Task]) -> Vec<TaskIds> {
     }
     ids
 }
-
