@@ -136,7 +136,7 @@ fn clean(
             runs.extend(std::mem::take(&mut run).seal(batch)?);
             (run.base, run.next) = (record.offset, record.offset);
         }
-        let headers: Result<Vec<(&str, Option<&[u8]>)>, BatchError> = record
+        let headers: Result<Vec<_>, BatchError> = record
             .headers
             .iter()
             .map(|(key, value)| match std::str::from_utf8(key) {

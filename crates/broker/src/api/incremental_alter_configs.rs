@@ -68,7 +68,7 @@ fn change(config: &AlterableConfig, before: &str) -> Result<Option<String>, Refu
     let invalid = |message: String| Refusal::new(ResponseError::InvalidConfig, message);
     let value = || {
         let missing = || invalid(format!("Null value not supported for: {}", config.name.as_str()));
-        config.value.as_ref().map(|value| value.as_str()).ok_or_else(missing)
+        config.value.as_ref().map(kstreams_protocol::protocol::StrBytes::as_str).ok_or_else(missing)
     };
     let list = || match find(&config.name).map(|key| key.kind) {
         Some(ConfigType::List) => {

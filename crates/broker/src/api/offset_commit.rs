@@ -89,7 +89,7 @@ fn check(
     let now = node.now;
     let Some(group) = node.groups.get_mut(&request.group_id) else {
         return match epoch {
-            ..0 => Ok(existing(node, request, |_, _| true)),
+            ..0 => Ok(existing(node, request)),
             _ if call.version >= MEMBER_EPOCH => Err(ResponseError::GroupIdNotFound),
             _ => Err(ResponseError::IllegalGeneration),
         };
@@ -102,7 +102,7 @@ fn check(
                 // A commit shows that the member lives.
                 let _ = group.heartbeat(id, instance, epoch, now);
             }
-            Ok(existing(node, request, |_, _| true))
+            Ok(existing(node, request))
         }
         GroupKind::Streams(_) => {
             let Some(group) = node.groups.get(&request.group_id) else { return Ok(Vec::new()) };
@@ -111,25 +111,24 @@ fn check(
             if call.version < MEMBER_EPOCH && epoch >= 0 {
                 return Err(ResponseError::UnsupportedVersion);
             }
-            Ok(existing(node, request, |topic, partition| may.allows(topic, partition)))
+            let topics = request.topics.iter();
+            let mut all = topics.flat_map(|t| t.partitions.iter().map(move |p| (&t.name, p)));
+            // One partition that may not be committed refuses them all.
+            if !all.all(|(topic, p)| may.allows(topic, p.partition_index)) {
+                return Err(ResponseError::StaleMemberEpoch);
+            }
+            Ok(existing(node, request))
         }
     }
 }
 
-fn existing(
-    node: &Node,
-    request: &OffsetCommitRequest,
-    may: impl Fn(&str, i32) -> bool,
-) -> Vec<Result<(), ResponseError>> {
-    let one = |topic: &str, partition: i32| {
-        if node.topics.log(topic, partition).is_none() {
-            return Err(ResponseError::UnknownTopicOrPartition);
-        }
-        if may(topic, partition) { Ok(()) } else { Err(ResponseError::StaleMemberEpoch) }
-    };
+fn existing(node: &Node, request: &OffsetCommitRequest) -> Vec<Result<(), ResponseError>> {
     let topics = request.topics.iter();
     topics
         .flat_map(|t| t.partitions.iter().map(move |p| (t.name.as_str(), p.partition_index)))
-        .map(|(topic, partition)| one(topic, partition))
+        .map(|(topic, partition)| match node.topics.log(topic, partition) {
+            Some(_) => Ok(()),
+            None => Err(ResponseError::UnknownTopicOrPartition),
+        })
         .collect()
 }

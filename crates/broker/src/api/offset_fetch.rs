@@ -106,7 +106,11 @@ fn one_group(node: &Node, asked: &OffsetFetchRequestGroup) -> OffsetFetchRespons
 }
 
 fn check(group: Option<&Group>, asked: &OffsetFetchRequestGroup) -> Result<(), ResponseError> {
-    let member = asked.member_id.as_ref().map(|id| id.as_str()).filter(|id| !id.is_empty());
+    let member = asked
+        .member_id
+        .as_ref()
+        .map(kstreams_protocol::protocol::StrBytes::as_str)
+        .filter(|id| !id.is_empty());
     let Some(group) = group else {
         return match member {
             Some(_) if asked.member_epoch >= 0 => Err(ResponseError::GroupIdNotFound),

@@ -181,7 +181,8 @@ impl StreamsGroup {
         }
         let Some(member) = self.members.get(id) else {
             if epoch != JOIN {
-                let message = format!("Member {id} is not a member of the group.");
+                let message =
+                    format!("Member {id} is not a member of group {}.", request.group_id.as_str());
                 return Err(Refusal::new(ResponseError::UnknownMemberId, message));
             }
             if self.members.len() >= around.config.streams_max_size {
@@ -193,7 +194,7 @@ impl StreamsGroup {
         let fenced = |what: &str| {
             let message = format!(
                 "The streams group member has a {what} member epoch ({epoch}) than the one known by \
-                 the group coordinator ({}). The member must abandon all its tasks and rejoin.",
+                 the group coordinator ({}). The member must abandon all its partitions and rejoin.",
                 member.epoch
             );
             Err(Refusal::new(ResponseError::FencedMemberEpoch, message))
@@ -387,7 +388,8 @@ impl StreamsGroup {
     ) -> Result<StreamsGroupHeartbeatResponse, Refusal> {
         let id = request.member_id.as_str();
         let unknown = || {
-            let message = format!("Member {id} is not a member of the group.");
+            let message =
+                format!("Member {id} is not a member of group {}.", request.group_id.as_str());
             Refusal::new(ResponseError::UnknownMemberId, message)
         };
         let member = self.members.get_mut(id).ok_or_else(unknown)?;

@@ -55,7 +55,8 @@ pub(crate) fn required_topics(topology: &Topology) -> BTreeSet<&str> {
 
 /// Source and repartition source topics.
 pub(crate) fn source_topics(subtopology: &Subtopology) -> impl Iterator<Item = &str> {
-    let sources = subtopology.source_topics.iter().map(|name| name.as_str());
+    let sources =
+        subtopology.source_topics.iter().map(kstreams_protocol::protocol::StrBytes::as_str);
     let repartition = subtopology.repartition_source_topics.iter();
     sources.chain(repartition.map(|topic| topic.name.as_str()))
 }
@@ -72,7 +73,7 @@ pub(crate) fn configure(topology: &Topology, existing: impl Fn(&str) -> Option<i
             let problem = (!missing.is_empty()).then(|| {
                 (
                     MISSING_INTERNAL_TOPICS,
-                    format!("Internal topics are missing: {}", summary(&names)),
+                    format!("Internal topics are missing: {}", names.join(", ")),
                 )
             });
             Configured { subtopologies, missing, problem }
@@ -125,7 +126,8 @@ impl<'a> Counts<'a> {
     ) -> Result<Self, Problem> {
         let mut lacking = BTreeSet::new();
         for subtopology in &topology.subtopologies {
-            let names = subtopology.source_topics.iter().map(|name| name.as_str());
+            let names =
+                subtopology.source_topics.iter().map(kstreams_protocol::protocol::StrBytes::as_str);
             lacking.extend(names.filter(|name| existing(name).is_none()));
         }
         if !lacking.is_empty() {
@@ -141,7 +143,7 @@ impl<'a> Counts<'a> {
                     .source_topics
                     .iter()
                     .filter_map(|i| subtopology.source_topics.get(usize::try_from(*i).ok()?))
-                    .map(|name| name.as_str());
+                    .map(kstreams_protocol::protocol::StrBytes::as_str);
                 let sources: BTreeSet<&str> = names.collect();
                 let topics = group
                     .repartition_source_topics
