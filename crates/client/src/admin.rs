@@ -215,12 +215,24 @@ impl<K: Kind> RunningCall<K> {
         }
     }
 
-    fn retry(&mut self, key: &K::Key, why: ClientError, cx: &mut Context<'_>) {
+    fn lane(&self, key: &K::Key) -> Lane {
+        match self.kind.destination(key) {
+            Destination::Coordinator(_) => Lane::Group,
+            Destination::Any | Destination::Controller | Destination::Leader(_) => Lane::Control,
+        }
+    }
+
+    /// The broker may not be the right one any more.
+    fn look_again(&self, key: &K::Key, cx: &mut Context<'_>) {
         match self.kind.destination(key) {
             Destination::Coordinator(group) => cx.coordinators.forget(&group, cx.now),
             Destination::Any => {}
             Destination::Controller | Destination::Leader(_) => cx.metadata.refresh(),
         }
+    }
+
+    fn retry(&mut self, key: &K::Key, why: ClientError, cx: &mut Context<'_>) {
+        self.look_again(key, cx);
         self.items.insert(key.clone(), Item::Due { why: Some(why) });
     }
 
@@ -238,23 +250,29 @@ impl<K: Kind> Running for RunningCall<K> {
         }
         let due = self.items.iter().filter(|(_, item)| matches!(item, Item::Due { .. }));
         let due: Vec<K::Key> = due.map(|(key, _)| key.clone()).collect();
-        let mut parts: BTreeMap<(Node, u8), Vec<K::Key>> = BTreeMap::new();
+        let mut parts: BTreeMap<(Node, Lane, u8), Vec<K::Key>> = BTreeMap::new();
         for key in due {
             match self.node(&key, cx, rotation) {
-                Ok(Some(node)) if cx.connections.is_ready(node, Lane::Control, cx.now) => {
-                    parts.entry((node, self.kind.group(&key))).or_default().push(key);
+                Ok(Some(node)) => {
+                    let lane = self.lane(&key);
+                    if cx.connections.is_ready(node, lane, cx.now) {
+                        let part = (node, lane, self.kind.group(&key));
+                        parts.entry(part).or_default().push(key);
+                    } else if cx.connections.is_pausing(node, lane, cx.now) {
+                        self.look_again(&key, cx);
+                    }
                 }
-                Ok(_) => {}
+                Ok(None) => {}
                 Err(error) => self.finish(&key, Err(error)),
             }
         }
-        for ((node, _), keys) in parts {
+        for ((node, lane, _), keys) in parts {
             let asking = Asking { member_id: cx.member_id, timeout: Duration::from_secs(30) };
             let request = self.kind.request(&keys, &asking);
             let part = self.next_part;
             self.next_part += 1;
             let ticket = Ticket::Call { call, part };
-            match cx.connections.send(node, Lane::Control, &request, ticket, cx.now) {
+            match cx.connections.send(node, lane, &request, ticket, cx.now) {
                 Ok(()) => {
                     for key in &keys {
                         self.items.insert(key.clone(), Item::Asked);

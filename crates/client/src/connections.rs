@@ -34,8 +34,10 @@ pub(crate) enum Node {
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lane {
-    /// Short requests: metadata, group, offsets, topics.
+    /// Metadata, topics, offsets of logs.
     Control,
+    /// Heartbeats and positions of a group: they never wait for what a topic's creation takes.
+    Group,
     /// Produce requests.
     Produce,
     /// Fetch requests of one fetcher. Two take turns, so that a partition which becomes due never

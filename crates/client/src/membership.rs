@@ -180,8 +180,8 @@ impl Membership {
                 return None;
             }
         };
-        if !cx.connections.is_ready(node, Lane::Control, cx.now) {
-            if cx.connections.is_pausing(node, Lane::Control, cx.now) {
+        if !cx.connections.is_ready(node, Lane::Group, cx.now) {
+            if cx.connections.is_pausing(node, Lane::Group, cx.now) {
                 cx.coordinators.forget(&self.group, cx.now);
             }
             return limit;
@@ -189,7 +189,7 @@ impl Membership {
         self.push_description(node, cx);
         let request = self.heartbeat();
         let told = request.active_tasks.is_some();
-        match cx.connections.send(node, Lane::Control, &request.into(), Ticket::Heartbeat, cx.now) {
+        match cx.connections.send(node, Lane::Group, &request.into(), Ticket::Heartbeat, cx.now) {
             Ok(()) => {
                 self.in_flight = true;
                 self.told_in_flight = told;

@@ -13,6 +13,7 @@ use kstreams_protocol::protocol::{
     Decodable, Encodable, HeaderVersion, Message, Request as ProtocolRequest, StrBytes,
     VersionRange,
 };
+use kstreams_protocol::shape;
 use kstreams_protocol::streams_group::{
     StreamsGroupDescribeRequest, StreamsGroupHeartbeatRequest,
     StreamsGroupTopologyDescriptionUpdateRequest,
@@ -170,6 +171,8 @@ impl Api {
         };
         ResponseHeader::decode(&mut frame, self.response_header_version(version))
             .map_err(|e| malformed(e.to_string()))?;
+        // The decoder believes every count: none may claim more than is there.
+        shape::check_response(self.key(), version, &frame).map_err(|e| malformed(e.to_string()))?;
         self.decode_body(version, &mut frame).map_err(malformed)
     }
 }

@@ -182,7 +182,7 @@ impl Membership {
             topology_description: description,
         };
         let ticket = Ticket::TopologyDescription;
-        match cx.connections.send(node, Lane::Control, &request.into(), ticket, cx.now) {
+        match cx.connections.send(node, Lane::Group, &request.into(), ticket, cx.now) {
             Ok(()) => self.describing = true,
             Err(error) => tracing::debug!(%error, "the topology's description cannot be sent"),
         }

@@ -125,3 +125,12 @@ pub(crate) fn collect(event: Event, all: &mut Vec<Text>) {
 pub(crate) fn one<K: Ord, V>(key: K, value: V) -> BTreeMap<K, V> {
     BTreeMap::from([(key, value)])
 }
+
+/// Tries until it holds.
+pub(crate) fn eventually(client: &mut Client, mut holds: impl FnMut(&mut Client) -> bool) {
+    let end = std::time::UNIX_EPOCH.elapsed().unwrap() + LONG;
+    while !holds(client) {
+        assert!(std::time::UNIX_EPOCH.elapsed().unwrap() < end, "it did not happen in time");
+        client.wait(Duration::from_millis(20));
+    }
+}

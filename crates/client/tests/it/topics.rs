@@ -21,12 +21,18 @@ fn topics_are_created_described_and_deleted() {
     assert_eq!(again[&name].as_ref().unwrap_err().kind(), ErrorKind::Exists);
     let altered = one(name.clone(), one("retention.ms".to_owned(), "1000".to_owned()));
     done(client.alter_configs(altered)).remove(&name).unwrap().unwrap();
-    let configs = done(client.describe_configs(vec![name.clone()])).remove(&name).unwrap().unwrap();
-    assert_eq!(configs["cleanup.policy"].as_deref(), Some("compact"));
-    assert_eq!(configs["retention.ms"].as_deref(), Some("1000"));
+    // Brokers learn from the controller, a little later.
+    eventually(&mut client, |client| {
+        let configs = done(client.describe_configs(vec![name.clone()])).remove(&name);
+        let configs = configs.unwrap().unwrap();
+        assert_eq!(configs["cleanup.policy"].as_deref(), Some("compact"));
+        configs["retention.ms"].as_deref() == Some("1000")
+    });
     done(client.delete_topics(vec![name.clone()])).remove(&name).unwrap().unwrap();
-    let gone = done(client.describe_topics(vec![name.clone()])).remove(&name).unwrap();
-    assert_eq!(gone.unwrap_err().kind(), ErrorKind::NotFound);
+    eventually(&mut client, |client| {
+        let gone = done(client.describe_topics(vec![name.clone()])).remove(&name).unwrap();
+        gone.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    });
 }
 
 #[test]
