@@ -1,6 +1,6 @@
 //! The one error of the client, its kinds named by what its user can do.
 
-use kstreams_protocol::ResponseError;
+use kstreams_protocol::{ResponseError, error_code};
 use std::fmt;
 
 /// What can be done about a [`ClientError`].
@@ -49,15 +49,10 @@ impl ClientError {
 
     /// The error `code` that a broker answered to what `context` names.
     pub(crate) fn broker(code: i16, context: impl fmt::Display, detail: Option<&str>) -> Self {
-        let (kind, name) = match ResponseError::try_from_code(code) {
-            Some(error) => (kind_of(error), format!("{error:?}")),
-            None => (ErrorKind::Fatal, "None".to_owned()),
-        };
-        let why = match (detail, ResponseError::try_from_code(code)) {
-            (Some(detail), _) if !detail.is_empty() => detail.to_owned(),
-            (_, Some(error)) => error.to_string(),
-            _ => "no reason given".to_owned(),
-        };
+        let kind = ResponseError::try_from_code(code).map_or(ErrorKind::Fatal, kind_of);
+        let why = detail.filter(|detail| !detail.is_empty()).unwrap_or(error_code::text(code));
+        let name = error_code::name(code);
+        let why = why.trim_end_matches('.');
         Self { kind, code: Some(code), message: format!("{context}: {why} ({name}, {code})") }
     }
 

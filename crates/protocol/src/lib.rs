@@ -6,6 +6,7 @@
 //! This crate knows bytes and nothing else: no sockets, no time, no state.
 
 pub mod batch;
+pub mod error_code;
 pub mod shape;
 pub mod streams_group;
 

@@ -62,8 +62,10 @@ fn one_member_gets_all_tasks_commits_and_leaves() {
     assert_eq!(tasks, (0..3).map(|p| Task::new("0", p)).collect::<Vec<_>>());
     // The broker made the changelog.
     let changelog = Topic::from(format!("{group}-store-changelog"));
-    let described = done(client.describe_topics(vec![changelog.clone()]));
-    assert_eq!(described[&changelog].as_ref().unwrap().partitions, 3);
+    eventually(&mut client, |client| {
+        let described = done(client.describe_topics(vec![changelog.clone()]));
+        described[&changelog].as_ref().is_ok_and(|topic| topic.partitions == 3)
+    });
     let partition = TopicPartition::new(source, 1);
     let results = done(client.commit_offsets(one(partition.clone(), CommittedOffset::new(9))));
     results[&partition].as_ref().unwrap();

@@ -160,5 +160,5 @@ fn a_topic_that_does_not_exist_fails_at_the_flush() {
     producer.append(handle, 0, None, Some(b"x"), &[]).unwrap();
     let error = producer.flush().wait(LONG).unwrap_err();
     assert!(error.to_string().contains("none-such-0"), "{error}");
-    assert!(error.to_string().contains("UnknownTopicOrPartition"), "{error}");
+    assert!(error.to_string().contains("UNKNOWN_TOPIC_OR_PARTITION"), "{error}");
 }

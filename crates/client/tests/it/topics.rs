@@ -11,9 +11,12 @@ use std::collections::BTreeMap;
 fn topics_are_created_described_and_deleted() {
     let mut client = client();
     let name = topic_with(&mut client, 3, &[("cleanup.policy", "compact")]);
-    let mut described = done(client.describe_topics(vec![name.clone(), "none-such".into()]));
-    let topic = described.remove(&name).unwrap().unwrap();
-    assert_eq!((topic.partitions, topic.replication_factor), (3, 1));
+    // Brokers learn from the controller, a little later.
+    eventually(&mut client, |client| {
+        let described = done(client.describe_topics(vec![name.clone()])).remove(&name).unwrap();
+        described.is_ok_and(|topic| (topic.partitions, topic.replication_factor) == (3, 1))
+    });
+    let mut described = done(client.describe_topics(vec!["none-such".into()]));
     let missing = described.remove("none-such").unwrap().unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotFound);
     assert!(missing.to_string().contains("none-such"), "{missing}");
@@ -21,7 +24,6 @@ fn topics_are_created_described_and_deleted() {
     assert_eq!(again[&name].as_ref().unwrap_err().kind(), ErrorKind::Exists);
     let altered = one(name.clone(), one("retention.ms".to_owned(), "1000".to_owned()));
     done(client.alter_configs(altered)).remove(&name).unwrap().unwrap();
-    // Brokers learn from the controller, a little later.
     eventually(&mut client, |client| {
         let configs = done(client.describe_configs(vec![name.clone()])).remove(&name);
         let configs = configs.unwrap().unwrap();
