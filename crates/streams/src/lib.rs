@@ -30,6 +30,7 @@
 pub mod dsl;
 mod operators;
 pub mod processor;
+pub mod runtime;
 pub mod state;
 mod task;
 pub mod testing;

@@ -7,6 +7,7 @@ pub use crate::dsl::{
 pub use crate::error::{BoxError, Error, ErrorKind, Result};
 pub use crate::processor::{Context, InitContext, ProcessResult, Processor, TaskId};
 pub use crate::record::{Headers, Record, RecordMetadata};
+pub use crate::runtime::{KafkaStreams, State};
 pub use crate::serde::{At, DefaultSerde, Presence, RawKey, Serde, SerdeRef};
 pub use crate::state::{KeyValueStore, StoreToken, Stores, TimestampedKeyValueStore};
 pub use crate::table;

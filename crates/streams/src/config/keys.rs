@@ -56,13 +56,6 @@ pub const KEYS: &[ConfigKey] = &[
         "33554432",
         "Bytes of written records that may wait for the brokers, a thread.",
     ),
-    number(
-        "buffered.records.per.partition",
-        1,
-        MAX_INT,
-        "10000",
-        "Records of one partition that may wait in a task before fetching pauses (Java: 1000).",
-    ),
     text(
         "client.id",
         None,

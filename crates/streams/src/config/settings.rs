@@ -22,7 +22,6 @@ pub(crate) struct Settings {
     pub(crate) commit_interval: Duration,
     pub(crate) poll: Duration,
     pub(crate) max_task_idle: Option<Duration>,
-    pub(crate) buffered_records: usize,
     pub(crate) cache_bytes: usize,
     pub(crate) memory_budget: usize,
     pub(crate) uncommitted_bytes: Option<usize>,
@@ -79,7 +78,6 @@ impl Settings {
                 -1 => None,
                 ms => Some(Duration::from_millis(ms.unsigned_abs())),
             },
-            buffered_records: values.size("buffered.records.per.partition")?,
             cache_bytes: values.size("statestore.cache.max.bytes")?,
             memory_budget: values.size("memory.budget")?,
             uncommitted_bytes: usize::try_from(values.number("statestore.uncommitted.max.bytes")?)

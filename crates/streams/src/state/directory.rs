@@ -86,7 +86,8 @@ impl StateDirectory {
     }
 
     /// The task directories that are there.
-    pub(crate) fn tasks(&self) -> Result<Vec<TaskId>> {
+    #[cfg(test)]
+    fn tasks(&self) -> Result<Vec<TaskId>> {
         Ok(task_directories(&self.path)?.into_iter().map(|(task, _)| task).collect())
     }
 

@@ -2,7 +2,6 @@
 
 use super::source::InputPartition;
 use crate::error::Result;
-use kstreams_protocol::batch::RecordReader;
 
 /// The partitions that a task reads.
 #[derive(Default)]
@@ -19,28 +18,16 @@ impl PartitionGroup {
         self.inputs.iter().map(|input| &**input)
     }
 
-    pub(crate) fn add(
+    /// The input of that partition.
+    pub(crate) fn input_mut(
         &mut self,
         topic: &str,
         partition: i32,
-        batches: Vec<RecordReader>,
-        next_offset: i64,
-    ) -> Option<usize> {
-        let input = self
-            .inputs
-            .iter_mut()
-            .find(|input| input.partition() == partition && **input.topic() == *topic)?;
-        input.add(batches, next_offset);
-        Some(input.buffered())
-    }
-
-    /// How many records of a partition wait.
-    pub(crate) fn buffered(&self, topic: &str, partition: i32) -> usize {
-        let input = self
-            .inputs
-            .iter()
-            .find(|input| input.partition() == partition && **input.topic() == *topic);
-        input.map_or(0, |input| input.buffered())
+    ) -> Option<&mut Box<dyn InputPartition>> {
+        let is_it = |input: &&mut Box<dyn InputPartition>| {
+            input.partition() == partition && **input.topic() == *topic
+        };
+        self.inputs.iter_mut().find(is_it)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -63,6 +63,9 @@ pub(crate) trait InputPartition {
     fn topic(&self) -> &Rc<str>;
     fn partition(&self) -> i32;
 
+    /// Where reading begins.
+    fn start_at(&mut self, offset: i64);
+
     /// Adds fetched records; `next_offset` is where the next fetch begins, also when nothing was in between.
     fn add(&mut self, batches: Vec<RecordReader>, next_offset: i64);
 
@@ -71,9 +74,6 @@ pub(crate) trait InputPartition {
 
     /// Sends the head to the children.
     fn process_head(&mut self) -> Result<()>;
-
-    /// How many records wait.
-    fn buffered(&self) -> usize;
 
     /// The offset up to which everything is processed, and the leader epoch of the last batch.
     fn position(&self) -> (i64, i32);
@@ -161,6 +161,11 @@ impl<K: Clone + 'static, V: Clone + 'static> InputPartition for Input<K, V> {
         self.reader.partition
     }
 
+    fn start_at(&mut self, offset: i64) {
+        self.position = (offset, -1);
+        self.next_offset = offset;
+    }
+
     fn add(&mut self, batches: Vec<RecordReader>, next_offset: i64) {
         self.queue.extend(batches);
         self.next_offset = next_offset;
@@ -196,11 +201,6 @@ impl<K: Clone + 'static, V: Clone + 'static> InputPartition for Input<K, V> {
         }
         self.advance();
         Ok(())
-    }
-
-    fn buffered(&self) -> usize {
-        let head = usize::from(self.head.is_some());
-        head + self.queue.iter().map(RecordReader::remaining).sum::<usize>()
     }
 
     fn position(&self) -> (i64, i32) {

@@ -102,17 +102,27 @@ impl StreamTask {
         &self.context
     }
 
-    /// Adds fetched records; gives how many wait on the partition now.
+    /// Where reading of an input partition begins.
+    pub(crate) fn start_at(&mut self, topic: &str, partition: i32, offset: i64) {
+        if let Some(input) = self.group.input_mut(topic, partition) {
+            input.start_at(offset);
+        }
+    }
+
+    /// Adds fetched records; false if the task does not read the partition.
     pub(crate) fn add(
         &mut self,
         topic: &str,
         partition: i32,
         batches: Vec<RecordReader>,
         next_offset: i64,
-    ) -> Option<usize> {
-        // Records that are filtered before they become anything move the position as well.
-        self.dirty = true;
-        self.group.add(topic, partition, batches, next_offset)
+    ) -> bool {
+        let Some(input) = self.group.input_mut(topic, partition) else { return false };
+        let before = input.position();
+        input.add(batches, next_offset);
+        // Records that are left out move the position without being processed.
+        self.dirty |= input.position() != before && input.head_time().is_none();
+        true
     }
 
     /// Processes up to `count` records; gives how many there were. A panic of user code becomes an error.

@@ -189,7 +189,7 @@ impl TopologyTestDriver {
         let batch = one_record(*offset, timestamp, key, value, headers)?;
         *offset += 1;
         for task in &mut self.tasks {
-            if task.add(topic, 0, vec![batch.clone()], *offset).is_some() {
+            if task.add(topic, 0, vec![batch.clone()], *offset) {
                 return Ok(());
             }
         }

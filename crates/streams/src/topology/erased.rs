@@ -163,10 +163,6 @@ impl Wiring<'_> {
         self.task
     }
 
-    pub(crate) fn stores(&self) -> &StoreSet {
-        self.stores
-    }
-
     pub(crate) fn collector(&self) -> &Rc<RefCell<dyn RecordCollector>> {
         self.collector
     }

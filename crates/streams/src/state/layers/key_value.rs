@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::processor::RecordContext;
 use crate::record::Headers;
 use crate::state::engine::{Direction, Engine, EngineEntries, KeyRange, Write};
-use crate::state::spec::{StoreFormat, StoreSpec};
+use crate::state::spec::StoreSpec;
 use crate::topology::erased::Fault;
 use bytes::Bytes;
 use std::iter::Peekable;
@@ -23,7 +23,6 @@ pub(crate) struct KeyValueLayers {
     changelog: Option<Changelog>,
     buffer: WriteBuffer,
     engine: Box<dyn Engine>,
-    format: StoreFormat,
     /// Set by the operator that forwards the store's changes.
     pub(crate) listener: Option<FlushListener>,
     /// Whether a change carries the value before it.
@@ -50,14 +49,9 @@ impl KeyValueLayers {
             changelog: spec.logging.is_some().then(|| Changelog::new(log_mode, spec.format)),
             buffer: WriteBuffer::new(budget.read_cache_bytes),
             engine,
-            format: spec.format,
             listener: None,
             sends_old_values: false,
         }
-    }
-
-    pub(crate) fn format(&self) -> StoreFormat {
-        self.format
     }
 
     /// Whether changes wait for the next flush; else the operator forwards them itself.

@@ -1,0 +1,23 @@
+//! What makes an application run: the handle, the stream threads, their tasks and their part in the group.
+//!
+//! A stream thread is a synchronous step, [`thread::StreamThread::run_once`], over a client whose driver has a thread of its own.
+//! The step never blocks; the loop around it (`thread_main`) sleeps in the client until there is something to do.
+
+mod app;
+mod clock;
+mod collector;
+#[cfg(feature = "embedded")]
+mod embedded;
+mod lifecycle;
+mod positions;
+mod purge;
+mod task_slot;
+mod thread;
+mod thread_commit;
+mod thread_main;
+mod topics;
+
+pub use self::app::{KafkaStreams, KafkaStreamsBuilder};
+#[cfg(feature = "embedded")]
+pub use self::embedded::EmbeddedBroker;
+pub use self::lifecycle::State;

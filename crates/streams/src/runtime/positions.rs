@@ -1,0 +1,42 @@
+//! How far each input partition is: where fetching began, what the broker has, and what the read-ahead still holds.
+
+use kstreams_client::{Credit, Fetched};
+use std::collections::VecDeque;
+
+/// One input partition of a running task.
+#[derive(Debug, Default)]
+pub(super) struct InputPosition {
+    /// The offset behind the last record that the broker had, when we last heard.
+    end: Option<i64>,
+    /// Shares of the read-ahead budget, each with the position at which its records are used up.
+    credits: VecDeque<(i64, Credit)>,
+    /// The offset that was committed last.
+    pub(super) committed: Option<i64>,
+}
+
+impl InputPosition {
+    pub(super) fn set_end(&mut self, end: i64) {
+        self.end = Some(self.end.unwrap_or(end).max(end));
+    }
+
+    /// Notes what was fetched; gives the batches' credit to the books.
+    pub(super) fn fetched(&mut self, fetched: &Fetched) {
+        self.end = Some(fetched.last_stable_offset.max(fetched.next_offset));
+    }
+
+    pub(super) fn hold(&mut self, next_offset: i64, credit: Credit) {
+        self.credits.push_back((next_offset, credit));
+    }
+
+    /// Gives back the budget of everything before `position`.
+    pub(super) fn release(&mut self, position: i64) {
+        while self.credits.front().is_some_and(|(end, _)| *end <= position) {
+            self.credits.pop_front();
+        }
+    }
+
+    /// Whether the broker has nothing that we do not have.
+    pub(super) fn is_caught_up(&self, position: i64) -> bool {
+        self.end.is_some_and(|end| position >= end)
+    }
+}

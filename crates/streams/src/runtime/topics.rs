@@ -1,0 +1,94 @@
+//! The topology as the group knows it. The broker keeps what the first member sent and refuses anything else, so this has to be
+//! Java's to the letter, and must never change for the same topology.
+
+use crate::config::Settings;
+use crate::processor::TaskId;
+use crate::topology::{Graph, RepartitionTopic};
+use kstreams_client::{GroupTopology, InternalTopic, Subtopology, Task, TopicPartition};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What the members of the group send.
+pub(super) fn group_topology(graph: &Graph, settings: &Settings) -> GroupTopology {
+    let count = graph.subtopologies.len() as u32;
+    let subtopologies = (0..count).map(|number| subtopology(graph, settings, number)).collect();
+    GroupTopology { epoch: 0, subtopologies }
+}
+
+fn subtopology(graph: &Graph, settings: &Settings, number: u32) -> Subtopology {
+    let app = &settings.application_id;
+    let replication_factor = settings.replication_factor;
+    let (internal, external): (Vec<Arc<str>>, Vec<Arc<str>>) = graph
+        .source_topics(number)
+        .into_iter()
+        .partition(|topic| graph.repartition_topics.contains_key(topic));
+    let repartition_source = |topic: &Arc<str>| InternalTopic {
+        name: graph.topic_name(app, topic).to_string(),
+        partitions: graph.repartition_topics[topic].partitions.unwrap_or(0),
+        replication_factor,
+        configs: RepartitionTopic::configs(),
+    };
+    let sinks = graph.sink_topics(number).into_iter();
+    let changelogs = graph.changelogs(app, number).into_iter();
+    Subtopology {
+        id: number.to_string(),
+        source_topics: external.iter().map(ToString::to_string).collect(),
+        repartition_source_topics: internal.iter().map(repartition_source).collect(),
+        repartition_sink_topics: sinks
+            .filter(|topic| graph.repartition_topics.contains_key(topic))
+            .map(|topic| graph.topic_name(app, &topic).to_string())
+            .collect(),
+        changelog_topics: changelogs
+            .map(|changelog| InternalTopic {
+                name: changelog.name.to_string(),
+                partitions: 0,
+                replication_factor,
+                configs: changelog.configs,
+            })
+            .collect(),
+        ..Subtopology::default()
+    }
+}
+
+/// All topics that the application reads, with their names on the cluster.
+pub(super) fn source_topics(graph: &Graph, application_id: &str) -> BTreeSet<Arc<str>> {
+    (0..graph.subtopologies.len() as u32)
+        .flat_map(|number| graph.source_topics(number))
+        .map(|topic| graph.topic_name(application_id, &topic))
+        .collect()
+}
+
+/// The topics that users own and the application reads or writes.
+pub(super) fn external_topics(graph: &Graph) -> BTreeSet<Arc<str>> {
+    (0..graph.subtopologies.len() as u32)
+        .flat_map(|number| graph.source_topics(number).into_iter().chain(graph.sink_topics(number)))
+        .filter(|topic| !graph.repartition_topics.contains_key(topic))
+        .collect()
+}
+
+/// The partitions that a task reads.
+pub(super) fn inputs(
+    graph: &Graph,
+    application_id: &str,
+    task: TaskId,
+    partitions: impl Fn(&str) -> Option<i32>,
+) -> Option<Vec<TopicPartition>> {
+    let mut inputs = Vec::new();
+    for topic in graph.source_topics(task.subtopology) {
+        let topic = graph.topic_name(application_id, &topic);
+        if task.partition < partitions(&topic)? {
+            inputs.push(TopicPartition::new(topic, task.partition));
+        }
+    }
+    Some(inputs)
+}
+
+/// The task's name in the group protocol.
+pub(super) fn to_member_task(task: TaskId) -> Task {
+    Task::new(task.subtopology.to_string(), task.partition)
+}
+
+/// The task behind a name of the group protocol.
+pub(super) fn from_member_task(task: &Task) -> Option<TaskId> {
+    Some(TaskId { subtopology: task.subtopology.parse().ok()?, partition: task.partition })
+}

@@ -1,0 +1,52 @@
+//! Counts words.
+//!
+//! ```text
+//! cargo run --release --example word_count                       a text that it ships, on the embedded broker
+//! cargo run --release --example word_count -- --input FILE       a text of yours ("-": standard input)
+//! cargo run --release --example word_count -- --bootstrap localhost:9092 --topic-in lines --topic-out counts
+//!                                                                on a Kafka cluster, until Ctrl-C
+//! ```
+
+mod demo;
+mod options;
+
+use kstreams::prelude::*;
+use options::{Options, Source};
+use std::time::Duration;
+
+/// Lines in, counts of words out.
+fn topology(lines: &str, counts: &str) -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    builder
+        .stream(lines, Consumed::values::<String>())
+        .flat_map_values(|line| words(&line))
+        .group_by(|_, word| word.clone(), Grouped::new())
+        .count(Materialized::named("word-counts"))
+        .to_stream()
+        .to(counts, Produced::new());
+    builder.build()
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split(|c: char| !c.is_alphanumeric() && c != '\'')
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect()
+}
+
+fn main() -> Result<()> {
+    tracing_subscriber::fmt()
+        .with_env_filter(std::env::var("RUST_LOG").unwrap_or_else(|_| "warn".into()))
+        .with_writer(std::io::stderr)
+        .init();
+    let options = Options::from_args()?;
+    let topology = topology(&options.topic_in, &options.topic_out)?;
+    match options.source {
+        Source::Kafka(bootstrap) => {
+            let config = StreamsConfig::new("word-count", bootstrap)
+                .commit_interval(Duration::from_millis(100));
+            KafkaStreams::start(topology, config)?.run_until_signal()
+        }
+        Source::Text(lines) => demo::run(topology, &lines, &options.topic_in, &options.topic_out),
+    }
+}
