@@ -38,6 +38,9 @@ mod transaction;
 
 pub mod driver;
 
+#[cfg(test)]
+mod testing;
+
 pub use admin::{GroupDescription, GroupMember};
 pub use client::{Client, Results};
 pub use clock::{Clock, SystemClock};

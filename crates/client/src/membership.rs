@@ -268,3 +268,6 @@ fn task_ids(tasks: &[Task]) -> Vec<TaskIds> {
     }
     ids
 }
+
+#[cfg(test)]
+mod tests;

@@ -403,3 +403,6 @@ impl ProducerMachine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

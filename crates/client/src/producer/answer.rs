@@ -65,7 +65,7 @@ impl ProducerMachine {
     fn retry(&mut self, id: u64, handle: PartitionHandle, error: &ClientError, cx: &Context<'_>) {
         let queue = &mut self.partitions[handle.0 as usize];
         if let Some(at) = queue.in_request(id) {
-            queue.retry(at, error.clone());
+            queue.retry(at, error.clone(), true);
             queue.not_before = cx.now + cx.retry_backoff;
         }
     }
@@ -94,13 +94,13 @@ impl ProducerMachine {
             }
             OUT_OF_ORDER_SEQUENCE if at > 0 => {
                 // One before it has to be sent again first.
-                queue.retry(at, error);
+                queue.retry_unwritten(at, error);
             }
             OUT_OF_ORDER_SEQUENCE | UNKNOWN_PRODUCER_ID | INVALID_PRODUCER_EPOCH => {
                 // The broker lost the batches before it, or all it knew of the producer. This one
                 // and all behind it were not written.
                 tracing::warn!(%error, "the broker lost the producer's sequence");
-                queue.retry(at, error);
+                queue.retry_unwritten(at, error);
                 queue.renumber = true;
                 queue.not_before = cx.now + cx.retry_backoff;
             }
@@ -114,7 +114,8 @@ impl ProducerMachine {
             },
             code if is_retriable(code) => {
                 cx.metadata.refresh();
-                queue.retry(at, error);
+                // Some of these codes come after the leader wrote the batch.
+                queue.retry(at, error, true);
                 queue.not_before = cx.now + cx.retry_backoff;
             }
             _ => self.give_up(handle, at, error),

@@ -39,6 +39,9 @@ pub(super) struct Sending {
     request: Option<u64>,
     /// The number that is kept for its first record while it is open.
     sequence: Option<i32>,
+    /// Whether an earlier try may have been written. Such a batch keeps its numbers until a broker
+    /// said what became of it.
+    uncertain: bool,
 }
 
 impl Sending {
@@ -88,6 +91,7 @@ impl PartitionQueue {
             deadline,
             request: None,
             sequence: None,
+            uncertain: false,
         });
     }
 
@@ -109,14 +113,20 @@ impl PartitionQueue {
     }
 
     /// The batch to send next: the first one that waits, if all behind it wait too.
+    ///
+    /// The broker recognises the last few batches only. So nothing new is sent before all that may
+    /// be written is settled, or a batch that is sent again could be one too many back.
     fn next(&self) -> Option<usize> {
         let at = self.batches.iter().position(|batch| batch.request.is_none())?;
         let ordered = self.batches.iter().skip(at).all(|batch| batch.request.is_none());
-        (ordered && at < super::IN_FLIGHT_MAX).then_some(at)
+        let settled = self.batches.iter().take(at).all(|batch| !batch.uncertain);
+        let fits = at < super::IN_FLIGHT_MAX && (settled || self.batches[at].uncertain);
+        (ordered && fits).then_some(at)
     }
 
     pub(super) fn can_send(&self) -> bool {
-        !self.renumber && self.next().is_some()
+        // Before new numbers are given, what may be written already has to be settled.
+        self.next().is_some_and(|at| !self.renumber || self.batches[at].uncertain)
     }
 
     /// Bytes that the batch to send next will take at most, or nearly.
@@ -173,12 +183,22 @@ impl PartitionQueue {
         sent.bytes
     }
 
-    /// The batch is to be sent again.
-    pub(super) fn retry(&mut self, at: usize, why: ClientError) {
+    /// The batch is to be sent again. `written` says whether it may have been written this time; a
+    /// try before may have been in any case.
+    pub(super) fn retry(&mut self, at: usize, why: ClientError, written: bool) {
         if let Some(batch) = self.batches.get_mut(at) {
             batch.request = None;
+            batch.uncertain |= written;
         }
         self.why = Some(why);
+    }
+
+    /// The broker does not have the batch, from no try; it is to be sent again.
+    pub(super) fn retry_unwritten(&mut self, at: usize, why: ClientError) {
+        if let Some(batch) = self.batches.get_mut(at) {
+            batch.uncertain = false;
+        }
+        self.retry(at, why, false);
     }
 
     /// Drops a batch for good; gives the bytes it had reserved. What stands behind it needs new
@@ -203,7 +223,9 @@ impl PartitionQueue {
     /// Takes the next epoch and numbers all batches from 0, if that is due and nothing is in
     /// flight. False when there is no epoch left.
     pub(super) fn renumber(&mut self, current: ProducerIdentity) -> bool {
-        if !self.renumber || self.in_flight() > 0 {
+        // Batches behind one that is not written are not written either.
+        let settled = self.batches.front().is_none_or(|first| !first.uncertain);
+        if !self.renumber || self.in_flight() > 0 || !settled {
             return true;
         }
         let mine = self.identity.unwrap_or(current);
@@ -219,7 +241,7 @@ impl PartitionQueue {
         let numbered = self.batches.iter().rposition(sealed).map_or(0, |last| last + 1);
         let mut sequence = 0;
         for sending in &mut self.batches {
-            sending.sequence = None;
+            (sending.sequence, sending.uncertain) = (None, false);
         }
         for sending in self.batches.iter_mut().take(numbered) {
             let count = sending.count();
@@ -252,8 +274,15 @@ impl PartitionQueue {
         self.batches.remove(at);
         for (share, writer) in [(total - first_share, halves.1), (first_share, halves.0)] {
             let content = Content::Open(writer);
-            let half =
-                Sending { number, content, bytes: share, deadline, request: None, sequence: None };
+            let half = Sending {
+                number,
+                content,
+                bytes: share,
+                deadline,
+                request: None,
+                sequence: None,
+                uncertain: false,
+            };
             self.batches.insert(at, half);
         }
         self.renumber = true;

@@ -1,0 +1,347 @@
+//! The broker: one node, topic `t`, group anything; requests in, answers out.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use kstreams_protocol::Uuid;
+use kstreams_protocol::batch::{Batch, batches, set_appended};
+use kstreams_protocol::messages::api_versions_response::ApiVersion;
+use kstreams_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
+use kstreams_protocol::messages::find_coordinator_response::Coordinator;
+use kstreams_protocol::messages::list_offsets_response::{
+    ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
+};
+use kstreams_protocol::messages::metadata_response::{
+    MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+};
+use kstreams_protocol::messages::produce_response::{
+    PartitionProduceResponse, TopicProduceResponse,
+};
+use kstreams_protocol::messages::{
+    ApiVersionsRequest, ApiVersionsResponse, BrokerId, FetchRequest, FetchResponse,
+    FindCoordinatorRequest, FindCoordinatorResponse, InitProducerIdRequest, InitProducerIdResponse,
+    ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, ProduceRequest,
+    ProduceResponse, ProducerId, RequestHeader, ResponseHeader,
+};
+use kstreams_protocol::protocol::{
+    Decodable, Encodable, HeaderVersion, Message, Request, StrBytes,
+};
+use kstreams_protocol::streams_group::{
+    StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse,
+};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Partitions of the topic.
+const PARTITIONS: i32 = 3;
+
+/// What goes wrong with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    /// An error that may pass, nothing done.
+    Refused,
+    /// The connection ends before the request is looked at.
+    LostRequest,
+    /// The connection ends before the answer is sent.
+    LostAnswer,
+    /// The answer is noise.
+    Garbage,
+}
+
+/// What the broker remembers of a producer in a partition.
+#[derive(Debug, Default)]
+struct ProducerState {
+    epoch: i16,
+    /// First sequence, last sequence and offset of the last five batches.
+    last: VecDeque<(i32, i32, i64)>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    pub(crate) batches: Vec<Bytes>,
+    end: i64,
+    producers: BTreeMap<i64, ProducerState>,
+}
+
+impl Log {
+    /// The values of all records.
+    pub(crate) fn values(&self) -> Vec<String> {
+        let mut values = Vec::new();
+        for batch in &self.batches {
+            let batch = Batch::new(batch.clone()).unwrap();
+            batch.verify_checksum().unwrap();
+            let mut records = batch.into_records().unwrap();
+            while let Some(record) = records.next_record().unwrap() {
+                values.push(String::from_utf8(record.value.unwrap().to_vec()).unwrap());
+            }
+        }
+        values
+    }
+
+    fn append(&mut self, batch: &Batch) -> (i16, i64) {
+        let producer = self.producers.entry(batch.producer_id()).or_default();
+        if batch.producer_epoch() < producer.epoch {
+            return (47, -1);
+        }
+        if batch.producer_epoch() > producer.epoch {
+            if batch.base_sequence() != 0 {
+                return (45, -1);
+            }
+            producer.epoch = batch.producer_epoch();
+            producer.last.clear();
+        }
+        let range = (batch.base_sequence(), batch.last_sequence());
+        if let Some((_, _, offset)) = producer.last.iter().find(|(a, b, _)| (*a, *b) == range) {
+            return (0, *offset);
+        }
+        let expected = producer.last.back().map_or(0, |(_, last, _)| last + 1);
+        if batch.base_sequence() != expected {
+            return (45, -1);
+        }
+        let offset = self.end;
+        producer.last.push_back((range.0, range.1, offset));
+        if producer.last.len() > 5 {
+            producer.last.pop_front();
+        }
+        let mut bytes = batch.bytes().to_vec();
+        set_appended(&mut bytes, offset, 0, None).unwrap();
+        self.batches.push(bytes.into());
+        self.end += i64::from(batch.count());
+        (0, offset)
+    }
+
+    /// Loses the last batch and what was known of producers, as an unclean election does.
+    pub(crate) fn lose_last(&mut self) {
+        if let Some(batch) = self.batches.pop() {
+            let batch = Batch::new(batch).unwrap();
+            self.end = batch.base_offset();
+            if let Some(producer) = self.producers.get_mut(&batch.producer_id()) {
+                producer.last.pop_back();
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Broker {
+    /// A batch with more records is too large.
+    pub(crate) records_max: u32,
+    pub(crate) logs: BTreeMap<i32, Log>,
+    pub(crate) producer_ids: i64,
+    /// Answers to heartbeats to come; without one, the last assignment stays.
+    pub(crate) heartbeats: VecDeque<StreamsGroupHeartbeatResponse>,
+    /// Heartbeats that came.
+    pub(crate) beats: Vec<StreamsGroupHeartbeatRequest>,
+    /// How often batches were refused for their order.
+    pub(crate) disorder: usize,
+}
+
+impl Default for Broker {
+    fn default() -> Self {
+        Self {
+            records_max: u32::MAX,
+            logs: BTreeMap::new(),
+            producer_ids: 0,
+            heartbeats: VecDeque::new(),
+            beats: Vec::new(),
+            disorder: 0,
+        }
+    }
+}
+
+fn topic_id() -> Uuid {
+    Uuid::from_u128(7)
+}
+
+impl Broker {
+    /// The answer with its length, or none if the connection is to be cut.
+    pub(crate) fn serve(&mut self, frame: Bytes, fault: Fault) -> Option<Vec<u8>> {
+        if fault == Fault::LostRequest {
+            return None;
+        }
+        let key = i16::from_be_bytes([frame[0], frame[1]]);
+        let answer = match key {
+            0 => self.handle::<ProduceRequest>(frame, |broker, request, _| {
+                broker.produce(&request, fault)
+            }),
+            1 => self.handle::<FetchRequest>(frame, |broker, request, _| broker.fetch(&request)),
+            2 => {
+                self.handle::<ListOffsetsRequest>(frame, |broker, request, _| broker.list(&request))
+            }
+            3 => self.handle::<MetadataRequest>(frame, |_, request, _| metadata(&request)),
+            10 => {
+                self.handle::<FindCoordinatorRequest>(frame, |_, request, _| coordinator(&request))
+            }
+            18 => self.handle::<ApiVersionsRequest>(frame, |_, _, _| versions()),
+            22 => self.handle::<InitProducerIdRequest>(frame, |broker, _, _| {
+                broker.producer_ids += 1;
+                InitProducerIdResponse::default()
+                    .with_error_code(if fault == Fault::Refused { 15 } else { 0 })
+                    .with_producer_id(ProducerId(broker.producer_ids))
+                    .with_producer_epoch(0)
+            }),
+            88 => self.handle::<StreamsGroupHeartbeatRequest>(frame, |broker, request, _| {
+                broker.heartbeat(request)
+            }),
+            other => panic!("request {other} is not expected"),
+        };
+        match fault {
+            Fault::LostAnswer => None,
+            Fault::Garbage => Some([&10u32.to_be_bytes()[..], &[0xff; 10]].concat()),
+            _ => Some(answer),
+        }
+    }
+
+    fn handle<R: Request>(
+        &mut self,
+        mut frame: Bytes,
+        serve: impl FnOnce(&mut Self, R, i16) -> R::Response,
+    ) -> Vec<u8> {
+        let version = i16::from_be_bytes([frame[2], frame[3]]);
+        let header = RequestHeader::decode(&mut frame, R::header_version(version)).unwrap();
+        let request = R::decode(&mut frame, version).unwrap();
+        let response = serve(self, request, version);
+        let mut out = BytesMut::new();
+        out.put_i32(0);
+        ResponseHeader::default()
+            .with_correlation_id(header.correlation_id)
+            .encode(&mut out, R::Response::header_version(version))
+            .unwrap();
+        response.encode(&mut out, version).unwrap();
+        let length = (out.len() - 4) as u32;
+        out[..4].copy_from_slice(&length.to_be_bytes());
+        out.to_vec()
+    }
+
+    fn produce(&mut self, request: &ProduceRequest, fault: Fault) -> ProduceResponse {
+        let topics = request.topic_data.iter().map(|topic| {
+            let partitions = topic.partition_data.iter().map(|data| {
+                let batch = batches(data.records.as_ref().unwrap()).next().unwrap().unwrap();
+                let (code, offset) = match fault {
+                    Fault::Refused => (6, -1),
+                    _ if batch.count() > self.records_max => (10, -1),
+                    _ => self.logs.entry(data.index).or_default().append(&batch),
+                };
+                self.disorder += usize::from(code == 45);
+                PartitionProduceResponse::default()
+                    .with_index(data.index)
+                    .with_error_code(code)
+                    .with_base_offset(offset)
+            });
+            TopicProduceResponse::default()
+                .with_topic_id(topic.topic_id)
+                .with_partition_responses(partitions.collect())
+        });
+        ProduceResponse::default().with_responses(topics.collect())
+    }
+
+    fn fetch(&mut self, request: &FetchRequest) -> FetchResponse {
+        let topics = request.topics.iter().map(|topic| {
+            let partitions = topic.partitions.iter().map(|asked| {
+                let log = self.logs.entry(asked.partition).or_default();
+                let from = asked.fetch_offset;
+                let data = PartitionData::default()
+                    .with_partition_index(asked.partition)
+                    .with_high_watermark(log.end)
+                    .with_last_stable_offset(log.end)
+                    .with_log_start_offset(0);
+                if from > log.end {
+                    return data.with_error_code(1);
+                }
+                let behind = log
+                    .batches
+                    .iter()
+                    .filter(|batch| Batch::new((*batch).clone()).unwrap().last_offset() >= from);
+                let records: Vec<u8> = behind.flat_map(|batch| batch.to_vec()).collect();
+                data.with_records(Some(records.into()))
+            });
+            FetchableTopicResponse::default()
+                .with_topic_id(topic.topic_id)
+                .with_partitions(partitions.collect())
+        });
+        FetchResponse::default().with_responses(topics.collect())
+    }
+
+    fn list(&mut self, request: &ListOffsetsRequest) -> ListOffsetsResponse {
+        let topics = request.topics.iter().map(|topic| {
+            let partitions = topic.partitions.iter().map(|asked| {
+                let end = self.logs.get(&asked.partition_index).map_or(0, |log| log.end);
+                ListOffsetsPartitionResponse::default()
+                    .with_partition_index(asked.partition_index)
+                    .with_offset(if asked.timestamp == -1 { end } else { 0 })
+            });
+            ListOffsetsTopicResponse::default()
+                .with_name(topic.name.clone())
+                .with_partitions(partitions.collect())
+        });
+        ListOffsetsResponse::default().with_topics(topics.collect())
+    }
+
+    fn heartbeat(
+        &mut self,
+        request: StreamsGroupHeartbeatRequest,
+    ) -> StreamsGroupHeartbeatResponse {
+        let plain = StreamsGroupHeartbeatResponse {
+            member_epoch: if request.member_epoch == 0 { 1 } else { request.member_epoch },
+            heartbeat_interval_ms: 100,
+            ..Default::default()
+        };
+        let leaves = request.member_epoch < 0;
+        self.beats.push(request);
+        if leaves { plain } else { self.heartbeats.pop_front().unwrap_or(plain) }
+    }
+}
+
+fn versions() -> ApiVersionsResponse {
+    fn api<R: Request>() -> ApiVersion {
+        ApiVersion::default()
+            .with_api_key(R::KEY)
+            .with_min_version(<R as Message>::VERSIONS.min)
+            .with_max_version(<R as Message>::VERSIONS.max)
+    }
+    ApiVersionsResponse::default().with_api_keys(vec![
+        api::<ProduceRequest>(),
+        api::<FetchRequest>(),
+        api::<ListOffsetsRequest>(),
+        api::<MetadataRequest>(),
+        api::<FindCoordinatorRequest>(),
+        api::<ApiVersionsRequest>(),
+        api::<InitProducerIdRequest>(),
+        api::<StreamsGroupHeartbeatRequest>(),
+    ])
+}
+
+fn metadata(request: &MetadataRequest) -> MetadataResponse {
+    let partition = |index| {
+        MetadataResponsePartition::default()
+            .with_partition_index(index)
+            .with_leader_id(BrokerId(1))
+            .with_replica_nodes(vec![BrokerId(1)])
+    };
+    let topics = request.topics.iter().flatten().map(|asked| {
+        let topic = MetadataResponseTopic::default().with_name(asked.name.clone());
+        match asked.name.as_ref().map(|name| name.as_str()) {
+            Some("t") => topic
+                .with_topic_id(topic_id())
+                .with_partitions((0..PARTITIONS).map(partition).collect()),
+            _ => topic.with_error_code(3),
+        }
+    });
+    let broker = MetadataResponseBroker::default()
+        .with_node_id(BrokerId(1))
+        .with_host(StrBytes::from_static_str("broker"))
+        .with_port(9092);
+    MetadataResponse::default()
+        .with_brokers(vec![broker])
+        .with_controller_id(BrokerId(1))
+        .with_topics(topics.collect())
+}
+
+fn coordinator(request: &FindCoordinatorRequest) -> FindCoordinatorResponse {
+    let found = request.coordinator_keys.iter().map(|key| {
+        Coordinator::default()
+            .with_key(key.clone())
+            .with_node_id(BrokerId(1))
+            .with_host(StrBytes::from_static_str("broker"))
+            .with_port(9092)
+    });
+    FindCoordinatorResponse::default().with_coordinators(found.collect())
+}
