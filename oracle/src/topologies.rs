@@ -100,7 +100,7 @@ fn dynamic_topic() -> Result<Topology> {
     let builder = StreamsBuilder::new();
     stream(&builder, "a")
         .filter(|k, _| k.is_some())
-        .to(TopicTarget::computed(ByHash), Produced::new());
+        .to(TopicTarget::extracted(ByHash), Produced::new());
     builder.build()
 }
 

@@ -5,7 +5,7 @@ use super::options::{Grouped, Processed};
 use super::plan::{PlanId, PlanKind, PlanRef, prefix};
 use crate::error::{BoxError, Result};
 use crate::operators;
-use crate::processor::{InitContext, KeyValue, Processor};
+use crate::processor::{InitContext, KeyOf, Processor, ValueOf};
 use crate::serde::SerdeRef;
 use crate::task::SinkSpec;
 use crate::topology::erased::NodeFactory;
@@ -340,7 +340,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
         &self,
         supplier: F,
         processed: Processed,
-    ) -> KStream<<P::Out as KeyValue>::Key, <P::Out as KeyValue>::Value>
+    ) -> KStream<KeyOf<P::Out>, ValueOf<P::Out>>
     where
         P: Processor<In = (K, V)>,
         F: Fn(&mut InitContext) -> Result<P> + Send + Sync + 'static,

@@ -1,6 +1,6 @@
 //! What nodes know while a record passes: the task they belong to, the record's place and time, and where to forward.
 
-use super::{KeyValue, ProcessResult, Processor, RecordOf};
+use super::{KeyOf, ProcessResult, Processor, RecordOf, ValueOf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::RecordMetadata;
 use crate::state::{StoreSet, StoreToken, StoreType};
@@ -143,13 +143,13 @@ impl TaskContext {
 /// What a processor sees of its task while it has a record in hand.
 pub struct Context<'a, P: Processor + ?Sized> {
     task: &'a TaskContext,
-    out: &'a Output<<P::Out as KeyValue>::Key, <P::Out as KeyValue>::Value>,
+    out: &'a Output<KeyOf<P::Out>, ValueOf<P::Out>>,
 }
 
 impl<'a, P: Processor + ?Sized> Context<'a, P> {
     pub(crate) fn new(
         task: &'a TaskContext,
-        out: &'a Output<<P::Out as KeyValue>::Key, <P::Out as KeyValue>::Value>,
+        out: &'a Output<KeyOf<P::Out>, ValueOf<P::Out>>,
     ) -> Self {
         Context { task, out }
     }

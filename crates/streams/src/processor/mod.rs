@@ -26,8 +26,14 @@ impl<K: Clone + 'static, V: Clone + 'static> KeyValue for (K, V) {
     type Value = V;
 }
 
+/// The key type of a pair.
+pub type KeyOf<P> = <P as KeyValue>::Key;
+
+/// The value type of a pair.
+pub type ValueOf<P> = <P as KeyValue>::Value;
+
 /// The record type of a pair.
-pub type RecordOf<P> = Record<<P as KeyValue>::Key, <P as KeyValue>::Value>;
+pub type RecordOf<P> = Record<KeyOf<P>, ValueOf<P>>;
 
 /// User code that takes records one by one. Each task has an instance of its own, so fields are the task's own state.
 ///
@@ -56,7 +62,7 @@ pub type RecordOf<P> = Record<<P as KeyValue>::Key, <P as KeyValue>::Value>;
 /// let builder = StreamsBuilder::new();
 /// builder
 ///     .stream("states", Consumed::<String, String>::new())
-///     .process(|ctx| Ok(Changes { last: ctx.store(&last)? }), Processed::named("changes").store(&last))
+///     .process(move |ctx| Ok(Changes { last: ctx.store(&last)? }), Processed::named("changes").store(&last))
 ///     .to("changes", Produced::new());
 /// builder.build()?;
 /// # Ok::<(), kstreams::Error>(())

@@ -1,8 +1,8 @@
 //! Suppliers: closures that make a new processor for each task, and the node that runs it.
 
-use super::{Context, InitContext, KeyValue, Processor, RecordOf, TaskContext};
+use super::{Context, InitContext, KeyOf, Processor, RecordOf, TaskContext, ValueOf};
 use crate::error::Result;
-use crate::topology::erased::{Close, Fault, Output, Port, Receive, Wiring};
+use crate::topology::erased::{Close, Fault, Output, PortOf, Receive, Wiring};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,12 +15,10 @@ struct ProcessorNode<P: Processor> {
     name: Arc<str>,
     processor: RefCell<P>,
     task: Rc<TaskContext>,
-    out: Output<<P::Out as KeyValue>::Key, <P::Out as KeyValue>::Value>,
+    out: Output<KeyOf<P::Out>, ValueOf<P::Out>>,
 }
 
-impl<P: Processor> Receive<<P::In as KeyValue>::Key, <P::In as KeyValue>::Value>
-    for ProcessorNode<P>
-{
+impl<P: Processor> Receive<KeyOf<P::In>, ValueOf<P::In>> for ProcessorNode<P> {
     fn receive(&self, record: RecordOf<P::In>) -> Result<(), Fault> {
         let mut ctx = Context::new(&self.task, &self.out);
         self.processor
@@ -40,7 +38,7 @@ impl<P: Processor> Close for ProcessorNode<P> {
 pub(crate) fn build<P: Processor>(
     supplier: &ProcessorSupplier<P>,
     wiring: &mut Wiring,
-) -> Result<Port<<P::In as KeyValue>::Key, <P::In as KeyValue>::Value>> {
+) -> Result<PortOf<P::In>> {
     let out = wiring.output()?;
     let task = wiring.task().clone();
     let mut processor = supplier(&mut wiring.init_context())?;

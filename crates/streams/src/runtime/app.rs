@@ -276,7 +276,7 @@ impl Cluster {
             match result {
                 Ok(_) => {}
                 Err(error) if error.kind() == ClientErrorKind::NotFound => {
-                    missing.push(topic.to_string())
+                    missing.push(topic.to_string());
                 }
                 Err(error) if error.is_retriable() => return Err(unreachable(error.to_string())),
                 Err(error) => {

@@ -154,10 +154,10 @@ impl StreamThread {
                     slot.reset(&partition, to);
                 }
             }
-            Event::FetchFailed { reader, partition, error } => {
-                if self.slot_of(reader, &partition).is_some() {
-                    return Err(client_error(error).context(format!("reading {partition}")));
-                }
+            Event::FetchFailed { reader, partition, error }
+                if self.slot_of(reader, &partition).is_some() =>
+            {
+                return Err(client_error(error).context(format!("reading {partition}")));
             }
             Event::Assigned { epoch, tasks } => self.on_assigned(epoch, &tasks)?,
             Event::Lost { error } => self.on_lost(&error),
@@ -382,7 +382,10 @@ impl StreamThread {
     }
 
     fn settle(&mut self) {
-        let settled = self.target.is_none() && self.slots.values().all(TaskSlot::is_running);
+        // A group without internal topics or source topics has tasks for nobody yet.
+        let settled = self.target.is_none()
+            && self.problem.is_none()
+            && self.slots.values().all(TaskSlot::is_running);
         if settled && self.state == ThreadState::Assigned {
             self.become_state(ThreadState::Running);
         }

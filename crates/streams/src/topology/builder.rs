@@ -9,7 +9,9 @@ use super::produced::{Produced, TopicTarget};
 use super::subtopology::group;
 use super::{Graph, Topology};
 use crate::error::{Error, Result};
-use crate::processor::{InitContext, KeyValue, Processor, ProcessorSupplier, build_processor};
+use crate::processor::{
+    InitContext, KeyOf, KeyValue, Processor, ProcessorSupplier, ValueOf, build_processor,
+};
 use crate::state::{StoreSpec, StoreToken, StoreType};
 use crate::task::{SinkSpec, sink, source};
 use std::collections::BTreeMap;
@@ -23,6 +25,9 @@ pub struct NodeHandle<K, V> {
     index: usize,
     types: PhantomData<fn() -> (K, V)>,
 }
+
+/// A node whose children take the records of a pair.
+pub type HandleOf<P> = NodeHandle<KeyOf<P>, ValueOf<P>>;
 
 impl<K, V> Clone for NodeHandle<K, V> {
     fn clone(&self) -> Self {
@@ -101,8 +106,8 @@ impl TopologyBuilder {
         &mut self,
         name: &str,
         supplier: F,
-        parents: &[&NodeHandle<<P::In as KeyValue>::Key, <P::In as KeyValue>::Value>],
-    ) -> NodeHandle<<P::Out as KeyValue>::Key, <P::Out as KeyValue>::Value>
+        parents: &[&HandleOf<P::In>],
+    ) -> HandleOf<P::Out>
     where
         P: Processor,
         F: Fn(&mut InitContext) -> Result<P> + Send + Sync + 'static,

@@ -4,7 +4,7 @@
 //! [`Output::send`] as `Record<K, V>`, without boxing. `Any` is used here, while wiring, and nowhere else.
 
 use crate::error::{BoxError, Error, ErrorKind, Result};
-use crate::processor::{InitContext, TaskContext};
+use crate::processor::{InitContext, KeyOf, TaskContext, ValueOf};
 use crate::record::Record;
 use crate::state::StoreSet;
 use crate::task::{RecordCollector, SourceNode};
@@ -21,6 +21,9 @@ pub(crate) trait Receive<K, V> {
 
 /// A receiver that its parents share.
 pub(crate) type Port<K, V> = Rc<dyn Receive<K, V>>;
+
+/// A receiver of the records of a pair.
+pub(crate) type PortOf<P> = Port<KeyOf<P>, ValueOf<P>>;
 
 /// The children of a node, in the order in which they were added.
 pub(crate) struct Output<K, V> {

@@ -12,10 +12,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// A source with the topics that it reads, without the application's prefix.
+pub(crate) type TaskSource = (Vec<Arc<str>>, Box<dyn SourceNode>);
+
 /// The nodes of a task that the task has to know itself.
 pub(crate) struct TaskNodes {
-    /// Each source with the topics that it reads, without the application's prefix.
-    pub(crate) sources: Vec<(Vec<Arc<str>>, Box<dyn SourceNode>)>,
+    pub(crate) sources: Vec<TaskSource>,
     /// Processors that want to know when the task ends, children first.
     pub(crate) closers: Vec<Rc<dyn Close>>,
 }

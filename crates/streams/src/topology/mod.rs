@@ -14,7 +14,7 @@ mod node;
 mod produced;
 mod subtopology;
 
-pub use self::builder::{NodeHandle, TopologyBuilder};
+pub use self::builder::{HandleOf, NodeHandle, TopologyBuilder};
 pub(crate) use self::builder::{operator_kind, processor_kind, sink_kind, source_kind};
 pub use self::consumed::{AutoOffsetReset, Consumed};
 pub(crate) use self::instantiate::TaskNodes;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// use kstreams::prelude::*;
 ///
 /// let by_type = Produced::<String, i64>::new();
-/// let on_partition_0 = Produced::<String, i64>::new().partitioner(|_, _, _| RecordToPartition::One(0));
+/// let on_partition_0 = Produced::<String, i64>::new().partitions(|_, _, _| RecordToPartition::One(0));
 /// ```
 pub struct Produced<K, V> {
     pub(crate) key: SerdeChoice<K>,
@@ -58,7 +58,17 @@ impl<K, V> Produced<K, V> {
         self
     }
 
-    /// Chooses the partition; default: the one that Java's default partitioner chooses for the key.
+    /// Chooses the partition from key, value and the number of partitions; default: the one that Java's default partitioner
+    /// chooses for the key.
+    #[must_use]
+    pub fn partitions<F>(self, partition: F) -> Self
+    where
+        F: Fn(&K, &V, i32) -> RecordToPartition + Send + Sync + 'static,
+    {
+        self.partitioner(partition)
+    }
+
+    /// Chooses the partition by a partitioner.
     #[must_use]
     pub fn partitioner(mut self, partitioner: impl StreamPartitioner<K, V>) -> Self {
         self.partitioner = Some(Arc::new(partitioner));
@@ -141,11 +151,19 @@ impl<K, V> TopicTarget<K, V> {
     /// let builder = StreamsBuilder::new();
     /// builder
     ///     .stream("orders", Consumed::<String, i64>::new())
-    ///     .to(TopicTarget::computed(|record: &Record<String, i64>| format!("orders-{}", record.key)), Produced::new());
+    ///     .to(TopicTarget::computed(|record| format!("orders-{}", record.key)), Produced::new());
     /// builder.build()?;
     /// # Ok::<(), kstreams::Error>(())
     /// ```
-    pub fn computed(extractor: impl TopicNameExtractor<K, V>) -> Self {
+    pub fn computed<F>(topic: F) -> Self
+    where
+        F: Fn(&Record<K, V>) -> String + Send + Sync + 'static,
+    {
+        TopicTarget::extracted(topic)
+    }
+
+    /// Computes the topic of each record by an extractor.
+    pub fn extracted(extractor: impl TopicNameExtractor<K, V>) -> Self {
         TopicTarget::Computed(Arc::new(extractor))
     }
 }

@@ -92,7 +92,7 @@ impl PlanRef {
             topic_name,
             topic: RepartitionTopic::default(),
         };
-        self.add(name, PlanKind::Repartition(node), vec![parent])
+        self.add(name, PlanKind::Repartition(Box::new(node)), vec![parent])
     }
 
     /// Takes three numbers, as a repartition that is used a second time does in Java.

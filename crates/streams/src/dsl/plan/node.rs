@@ -26,7 +26,7 @@ pub(crate) enum PlanKind {
     /// An operator with stores, which are made with it.
     Stateful(NodeKind, Vec<StoreSpec>),
     /// A sink, a topic and a source in the middle of a stream.
-    Repartition(RepartitionNode),
+    Repartition(Box<RepartitionNode>),
 }
 
 /// A repartition topic with the nodes around it.

@@ -5,7 +5,7 @@
 use super::{Backend, CommitBatch, Direction, Engine, EngineEntries, KeyRange, is_empty_range};
 use crate::error::{Error, Result};
 use bytes::Bytes;
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -59,7 +59,8 @@ impl DiskBackend {
 impl Backend for DiskBackend {
     fn engine(&mut self, store: &str) -> Result<Box<dyn Engine>> {
         let keyspace = self.keyspace(store)?;
-        Ok(Box::new(DiskEngine { path: self.path.clone(), keyspace }))
+        let (path, database) = (self.path.clone(), self.database.clone());
+        Ok(Box::new(DiskEngine { path, database, keyspace }))
     }
 
     fn offsets(&self) -> Result<BTreeMap<Arc<str>, i64>> {
@@ -108,6 +109,7 @@ impl Drop for DiskBackend {
 
 struct DiskEngine {
     path: PathBuf,
+    database: Database,
     keyspace: Keyspace,
 }
 
@@ -122,7 +124,8 @@ impl Engine for DiskEngine {
             return Ok(Box::new(std::iter::empty()));
         }
         let path = self.path.clone();
-        let entries = self.keyspace.range(range.clone());
+        // A range of the keyspace itself would show later commits as it goes on.
+        let entries = self.database.snapshot().range(&self.keyspace, range.clone());
         let read = move |entry: fjall::Guard| {
             let (key, value) = entry.into_inner().map_err(|error| failed(&path, "read", error))?;
             Ok((Bytes::from(key), Bytes::from(value)))
