@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kstreams_protocol::messages::{RequestHeader, ResponseHeader};
 use kstreams_protocol::protocol::{Decodable, Encodable, HeaderVersion, StrBytes};
+use kstreams_protocol::shape::check_request;
 use kstreams_protocol::{ResponseError, messages, streams_group};
 
 use crate::group::GroupKind;
@@ -163,16 +164,16 @@ impl<R: Encodable + HeaderVersion> IntoAnswer for Reply<R> {
 }
 
 fn decode<R: Decodable + HeaderVersion>(call: &Call, mut frame: Bytes) -> Option<R> {
-    let decoded = RequestHeader::decode(&mut frame, R::header_version(call.version))
-        .and_then(|_| R::decode(&mut frame, call.version));
-    match decoded {
-        Ok(request) => Some(request),
-        Err(error) => {
-            let (api_key, version) = (call.api_key, call.version);
-            tracing::warn!(peer = %call.peer, api_key, version, %error, "malformed request");
-            None
-        }
-    }
+    let (api_key, version) = (call.api_key, call.version);
+    let malformed = |error: &dyn std::fmt::Display| {
+        tracing::warn!(peer = %call.peer, api_key, version, %error, "malformed request");
+    };
+    // The walk over the bytes comes first: decoding believes what they say of their lengths.
+    RequestHeader::decode(&mut frame, R::header_version(version))
+        .map_err(|error| malformed(&error))
+        .ok()?;
+    check_request(api_key, version, &frame).map_err(|error| malformed(&error)).ok()?;
+    R::decode(&mut frame, version).map_err(|error| malformed(&error)).ok()
 }
 
 macro_rules! apis {

@@ -15,7 +15,7 @@ pub(super) const KEY: i16 = 18;
 
 /// Features with their range and the level that is in force.
 const FEATURES: &[(&str, i16, i16, i16)] =
-    &[("group.version", 0, 1, 1), ("metadata.version", 7, 29, 29), ("streams.version", 0, 1, 1)];
+    &[("group.version", 0, 1, 1), ("metadata.version", 7, 33, 33), ("streams.version", 0, 1, 1)];
 
 pub(super) fn handle(_: &mut Node, call: &Call, _: ApiVersionsRequest) -> ApiVersionsResponse {
     let supported = FEATURES

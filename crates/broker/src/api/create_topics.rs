@@ -83,7 +83,8 @@ pub(crate) fn check_replication(factor: i32) -> Result<(), Refusal> {
         _ => {
             let message = format!(
                 "Unable to replicate the partition {factor} time(s): The target replication factor \
-                 of {factor} cannot be reached because only 1 broker(s) are registered."
+                 of {factor} cannot be reached because only 1 broker(s) are registered or some brokers \
+                 have all their log directories cordoned."
             );
             Err(Refusal::new(ResponseError::InvalidReplicationFactor, message))
         }

@@ -4,6 +4,7 @@
 //! Deviations: a topology description is never asked for; static members are taken over as in
 //! consumer groups; warm-up tasks are never given.
 
+use kstreams_protocol::ResponseError;
 use kstreams_protocol::streams_group::heartbeat::{
     StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse,
 };
@@ -13,7 +14,7 @@ use super::{Call, str_bytes};
 use crate::error::Refusal;
 use crate::group::streams::Around;
 use crate::group::streams::heartbeat::{Heard, JOIN, Sender, check};
-use crate::group::streams::topology::{InternalTopic, MISSING_INTERNAL_TOPICS};
+use crate::group::streams::topology::InternalTopic;
 use crate::node::Node;
 
 pub(super) fn handle(
@@ -48,7 +49,13 @@ fn beat(
     check(request)?;
     let group_id = request.group_id.as_str();
     let topics_generation = node.groups.topics_generation;
-    let group = node.groups.streams(group_id, request.member_epoch == JOIN)?;
+    let group = node.groups.streams(group_id, request.member_epoch == JOIN).map_err(|refusal| {
+        let leaves = request.member_epoch < 0 && refusal.error == ResponseError::GroupIdNotFound;
+        if !leaves {
+            return refusal;
+        }
+        Refusal::new(refusal.error, format!("Group {group_id} not found."))
+    })?;
     let before = group.epoch;
     if request.member_epoch < 0 {
         let left = group.leave(request)?;
@@ -58,22 +65,14 @@ fn beat(
     let around =
         Around { topics: &node.topics, config: &node.config, topics_generation, now: node.now };
     let sender = Sender { client_id: &call.client_id, host: &call.peer };
-    let Heard { mut response, create } = group.heartbeat(request, sender, around)?;
+    let Heard { response, create } = group.heartbeat(request, sender, around)?;
     if group.epoch != before {
         node.groups.record_streams(group_id, &mut node.journal);
     }
     let failed = create_internal(node, &create);
-    if !failed.is_empty() {
-        for status in response.status.iter_mut().flatten() {
-            if status.status_code == MISSING_INTERNAL_TOPICS {
-                let detail = format!(
-                    "{}; Creation failed: {}.",
-                    status.status_detail.as_str(),
-                    failed.join(", ")
-                );
-                status.status_detail = str_bytes(&detail);
-            }
-        }
+    if let Ok(group) = node.groups.streams(group_id, false) {
+        // Told from the next heartbeat on: this one's answer came before the creation.
+        group.creation_failed = (!failed.is_empty()).then(|| failed.join(", "));
     }
     Ok(response)
 }

@@ -56,6 +56,8 @@ pub(crate) struct StreamsGroup {
     /// No assignment before then, ms.
     initial_delay_until: Option<i64>,
     shutdown_by: Option<String>,
+    /// Internal topics that could not be created, and why.
+    pub(crate) creation_failed: Option<String>,
     endpoint_epoch: i32,
     pub(crate) description: Option<TopologyDescription>,
 }
@@ -75,6 +77,7 @@ impl Default for StreamsGroup {
             targets: BTreeMap::new(),
             initial_delay_until: None,
             shutdown_by: None,
+            creation_failed: None,
             endpoint_epoch: 0,
             description: None,
         }

@@ -48,21 +48,26 @@ impl StreamsGroup {
             };
             topics.iter().map(info).collect()
         };
-        let subtopologies = topology.subtopologies.iter().filter_map(|subtopology| {
-            let id = subtopology.subtopology_id.as_str();
-            let configured = self.configured.subtopologies.get(id)?;
-            Some(DescribedSubtopology {
+        let subtopologies = topology.subtopologies.iter().map(|subtopology| {
+            // Without the right topics it is described as its members told it.
+            let configured = self.configured.subtopologies.get(subtopology.subtopology_id.as_str());
+            DescribedSubtopology {
                 subtopology_id: subtopology.subtopology_id.clone(),
                 source_topics: subtopology.source_topics.clone(),
                 repartition_sink_topics: subtopology.repartition_sink_topics.clone(),
-                state_changelog_topics: infos(&configured.changelogs),
-                repartition_source_topics: infos(&configured.repartition),
-            })
+                state_changelog_topics: configured.map_or_else(
+                    || subtopology.state_changelog_topics.clone(),
+                    |configured| infos(&configured.changelogs),
+                ),
+                repartition_source_topics: configured.map_or_else(
+                    || subtopology.repartition_source_topics.clone(),
+                    |configured| infos(&configured.repartition),
+                ),
+            }
         });
-        let configured = !self.configured.subtopologies.is_empty();
         Some(DescribedTopology {
             epoch: topology.epoch,
-            subtopologies: configured.then(|| subtopologies.collect()),
+            subtopologies: Some(subtopologies.collect()),
         })
     }
 

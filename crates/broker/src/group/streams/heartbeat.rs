@@ -11,7 +11,8 @@ use kstreams_protocol::streams_group::heartbeat::{
 
 use super::member::Member;
 use super::topology::{
-    ASSIGNMENT_DELAYED, InternalTopic, SHUTDOWN_APPLICATION, STALE_TOPOLOGY, source_topics,
+    ASSIGNMENT_DELAYED, InternalTopic, MISSING_INTERNAL_TOPICS, SHUTDOWN_APPLICATION,
+    STALE_TOPOLOGY, source_topics,
 };
 use super::{Around, StreamsGroup};
 use crate::api::str_bytes;
@@ -304,7 +305,13 @@ impl StreamsGroup {
 
     fn describe_problems(&self, status: &mut Vec<Status>) {
         if let Some((code, detail)) = &self.configured.problem {
-            status.push(new_status(*code, detail));
+            let failed = match &self.creation_failed {
+                Some(failed) if *code == MISSING_INTERNAL_TOPICS => {
+                    format!("; Creation failed: {failed}.")
+                }
+                _ => String::new(),
+            };
+            status.push(new_status(*code, &format!("{detail}{failed}")));
         }
         if let Some(member) = &self.shutdown_by {
             let detail = format!(

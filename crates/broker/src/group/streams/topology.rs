@@ -82,10 +82,6 @@ pub(crate) fn configure(topology: &Topology, existing: impl Fn(&str) -> Option<i
     }
 }
 
-fn summary(names: &[&str]) -> String {
-    format!("[{}]", names.join(", "))
-}
-
 fn missing(
     subtopologies: &BTreeMap<String, ConfiguredSubtopology>,
     existing: impl Fn(&str) -> Option<i32>,
@@ -216,10 +212,12 @@ impl<'a> Counts<'a> {
     ) -> Result<(), Problem> {
         let (fixed, flexible): (Vec<&TopicInfo>, Vec<&TopicInfo>) =
             repartition.iter().partition(|topic| topic.partitions != 0);
-        let different = |names: Vec<&str>| {
+        let different = |names: Vec<&str>, counts: &Self| {
+            let count = |name: &&str| format!("{name}={}", counts.get(name).unwrap_or_default());
+            let all: Vec<String> = names.iter().map(count).collect();
             let detail = format!(
-                "Following topics do not have the same number of partitions: {}",
-                summary(&names)
+                "Following topics do not have the same number of partitions: [{{{}}}]",
+                all.join(", ")
             );
             (INCORRECTLY_PARTITIONED_TOPICS, detail)
         };
@@ -231,10 +229,10 @@ impl<'a> Counts<'a> {
         let source_counts = of(&source_names, self);
         let fixed_counts = of(&fixed_names, self);
         if source_counts.len() > 1 {
-            return Err(different(source_names));
+            return Err(different(source_names, self));
         }
         if fixed_counts.len() > 1 {
-            return Err(different(fixed_names));
+            return Err(different(fixed_names, self));
         }
         let count = match (source_counts.first(), fixed_counts.first()) {
             (Some(source), Some(fixed)) if source != fixed => {
