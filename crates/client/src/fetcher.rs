@@ -396,3 +396,6 @@ impl Fetcher {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

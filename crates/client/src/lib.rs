@@ -12,6 +12,7 @@
 //!
 //! Not here: TLS and SASL (yet), transactions (yet), subscriptions, consumer groups.
 
+mod blocking;
 mod client;
 mod clock;
 mod command;
@@ -42,6 +43,7 @@ pub mod driver;
 mod testing;
 
 pub use admin::{GroupDescription, GroupMember};
+pub use blocking::Admin;
 pub use client::{Client, Results};
 pub use clock::{Clock, SystemClock};
 pub use config::{

@@ -11,7 +11,7 @@ use crate::driver::memory::{MemoryNetwork, MemoryStream, Ready, pair};
 use crate::event::Event;
 use crate::random::Random;
 use crate::types::Now;
-pub(crate) use broker::{Broker, Fault};
+pub(crate) use broker::{Broker, Fault, Log};
 use std::io::{Read, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

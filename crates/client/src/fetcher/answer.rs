@@ -185,16 +185,16 @@ impl Fetcher {
 
 /// Batches that the stream thread may see.
 #[derive(Debug, Default)]
-struct Ready {
-    batches: Vec<RecordReader>,
+pub(super) struct Ready {
+    pub(super) batches: Vec<RecordReader>,
     /// Behind the last whole batch, seen or not.
-    next_offset: Option<i64>,
+    pub(super) next_offset: Option<i64>,
     epoch: Option<i32>,
 }
 
 /// Checks and unpacks the whole batches in `bytes` from `offset` on, and leaves out control records
 /// and the records of `aborted` transactions.
-fn ready(
+pub(super) fn ready(
     bytes: &bytes::Bytes,
     offset: i64,
     mut aborted: Vec<AbortedTransaction>,

@@ -4,7 +4,7 @@
 use crate::config::ProducerConfig;
 use crate::error::ErrorKind;
 use crate::producer_handle::Producer;
-use crate::testing::World;
+use crate::testing::{Log, World};
 use crate::types::TopicPartition;
 use std::time::Duration;
 
@@ -38,8 +38,7 @@ fn write(world: &mut World, producer: &mut Producer, count: usize) -> [usize; 3]
 
 fn check_logs(world: &World, written: [usize; 3], seed: u64) {
     for (partition, count) in written.iter().enumerate() {
-        let values =
-            world.broker.logs.get(&(partition as i32)).map_or(Vec::new(), |log| log.values());
+        let values = world.broker.logs.get(&(partition as i32)).map_or(Vec::new(), Log::values);
         let expected: Vec<String> = (0..*count).map(|at| at.to_string()).collect();
         assert_eq!(values, expected, "partition {partition} of seed {seed}");
     }

@@ -89,3 +89,21 @@ fn a_partition_that_does_not_exist_is_an_error_at_once() {
     let none: BTreeMap<TopicPartition, OffsetSpec> = BTreeMap::new();
     assert!(done(client.list_offsets(none)).is_empty());
 }
+
+#[test]
+fn the_blocking_admin_waits_for_each_answer() {
+    let mut admin = kstreams_client::Admin::connect(&bootstrap(), 77).unwrap();
+    let name = unique("admin");
+    admin.create_topics(vec![NewTopic::new(name.as_str(), 2)]).unwrap();
+    assert_eq!(admin.describe_topic(&name).unwrap().partitions, 2);
+    let partition = TopicPartition::new(name.as_str(), 1);
+    let offsets = admin.list_offsets(one(partition.clone(), OffsetSpec::Earliest)).unwrap();
+    assert_eq!(offsets[&partition].offset, 0);
+    let again = admin.create_topics(vec![NewTopic::new(name.as_str(), 2)]).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::Exists);
+    admin.delete_topics(vec![name.as_str().into()]).unwrap();
+    eventually(admin.client(), |client| {
+        let gone = done(client.describe_topics(vec![name.as_str().into()]));
+        gone[name.as_str()].is_err()
+    });
+}
