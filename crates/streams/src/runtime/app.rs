@@ -163,9 +163,13 @@ impl KafkaStreamsBuilder {
         self
     }
 
-    /// How brokers are reached; default: TCP.
-    pub(crate) fn networks(mut self, networks: Networks) -> Self {
-        self.networks = Some(networks);
+    /// How brokers are reached; default: TCP. Called once for each client.
+    #[must_use]
+    pub fn networks<F>(mut self, networks: F) -> Self
+    where
+        F: Fn() -> io::Result<Box<dyn Network>> + Send + Sync + 'static,
+    {
+        self.networks = Some(Arc::new(networks));
         self
     }
 

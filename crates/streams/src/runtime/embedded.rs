@@ -147,7 +147,7 @@ impl EmbeddedBroker {
     pub fn builder(&self, topology: Topology, config: StreamsConfig) -> KafkaStreamsBuilder {
         let connect = self.broker.connector();
         let networks = move || network(connect.clone());
-        KafkaStreams::builder(topology, config).networks(Arc::new(networks))
+        KafkaStreams::builder(topology, config).networks(networks)
     }
 
     /// Starts an application on this broker.

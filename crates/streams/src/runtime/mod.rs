@@ -21,3 +21,4 @@ pub use self::app::{KafkaStreams, KafkaStreamsBuilder};
 #[cfg(feature = "embedded")]
 pub use self::embedded::EmbeddedBroker;
 pub use self::lifecycle::State;
+pub use kstreams_client::Network;

@@ -1,0 +1,81 @@
+//! Wrong topologies: what `build` says.
+
+use kstreams::prelude::*;
+
+fn check(builder: &StreamsBuilder, expected: &str) {
+    let error = builder.build().expect_err("a mistake");
+    assert_eq!(error.kind(), ErrorKind::InvalidTopology);
+    let text = error.to_string();
+    assert!(text.contains(expected), "{text}");
+    assert!(text.contains("mistakes.rs:"), "the line of the program is missing: {text}");
+}
+
+#[test]
+fn two_nodes_of_one_name() {
+    let builder = StreamsBuilder::new();
+    let stream = builder.stream("in", Consumed::<String, String>::named("same"));
+    stream.to("out", Produced::named("same"));
+    check(&builder, "there are two nodes with the name same (at");
+}
+
+#[test]
+fn a_name_with_odd_characters() {
+    let builder = StreamsBuilder::new();
+    let stream = builder.stream("in", Consumed::<String, String>::new());
+    let _ = stream.group_by_key(Grouped::new()).count(Materialized::named("my counts"));
+    check(&builder, "the store name \"my counts\" has the character ' '");
+}
+
+#[test]
+fn one_topic_with_two_types() {
+    let builder = StreamsBuilder::new();
+    builder.stream("in", Consumed::<String, String>::new()).to("one", Produced::new());
+    builder.stream("in", Consumed::<String, i64>::new()).to("two", Produced::new());
+    let error = builder.build().expect_err("a mistake").to_string();
+    assert!(error.contains("KSTREAM-SOURCE-0000000000 gives (alloc::string::String, "), "{error}");
+    assert!(
+        error.contains("its child KSTREAM-SINK-0000000003 takes (alloc::string::String, i64)"),
+        "{error}"
+    );
+}
+
+#[test]
+fn one_store_name_with_two_types() {
+    let builder = StreamsBuilder::new();
+    let stream = builder.stream("in", Consumed::<String, String>::new());
+    let _ = stream.group_by_key(Grouped::new()).count(Materialized::named("store"));
+    let _ = stream.group_by_key(Grouped::new()).reduce(|a, _| a, Materialized::named("store"));
+    check(&builder, "store store is used as a store of (alloc::string::String, i64) and of");
+}
+
+#[test]
+fn no_serde_anywhere() {
+    #[derive(Clone)]
+    struct Opaque;
+    let builder = StreamsBuilder::new();
+    builder
+        .stream("in", Consumed::<String, String>::new())
+        .map_values(|_| Opaque)
+        .to("out", Produced::carried());
+    check(&builder, "has no serde for its key or value, and the stream carries none");
+}
+
+#[test]
+fn a_hand_built_topology_with_a_topic_read_twice() {
+    let mut topology = TopologyBuilder::new();
+    topology.add_source("one", "in", Consumed::<String, String>::new());
+    topology.add_source("two", "in", Consumed::<String, String>::new());
+    let error = topology.build().expect_err("a mistake").to_string();
+    assert!(error.contains("topic in is read by two sources, one and two"), "{error}");
+}
+
+#[test]
+fn a_handle_of_another_topology() {
+    let mut other = TopologyBuilder::new();
+    other.add_source("a", "a", Consumed::<String, String>::new());
+    let foreign = other.add_source("b", "b", Consumed::<String, String>::new());
+    let mut topology = TopologyBuilder::new();
+    topology.add_sink("sink", "out", Produced::new(), &[&foreign]);
+    let error = topology.build().expect_err("a mistake").to_string();
+    assert!(error.contains("a parent of node sink is of another topology"), "{error}");
+}

@@ -1,0 +1,97 @@
+//! Records that cannot be read (P93), and records without a time.
+
+use super::{check, check_with};
+use kstreams::prelude::*;
+use kstreams::topology::{LogAndSkipOnInvalidTimestamp, UsePartitionTimeOnInvalidTimestamp};
+
+fn numbers() -> Topology {
+    let builder = StreamsBuilder::new();
+    builder
+        .stream("in", Consumed::<Option<String>, Option<i32>>::new())
+        .map_values(|value| value.map(|value| value.to_string()))
+        .to("out", Produced::new());
+    builder.build().expect("builds")
+}
+
+/// P93: the skip policy leaves the record out and nothing else.
+#[test]
+fn p93_a_poison_record_is_left_out() {
+    let config = StreamsConfig::new("app", "unused:1");
+    let skip = config.set("deserialization.exception.handler", "log-and-continue");
+    check_with(
+        numbers(),
+        skip.expect("a setting"),
+        "in (a,\0\0\0\x01)@0 -> out (a,1)@0
+         in (a,poison)@100 -> -
+         in (a,\0\0\0\x02)@5 -> out (a,2)@5
+         in (a,null)@6 -> out (a,null)@6",
+    );
+}
+
+/// P93: the default policy stops there, and says where.
+#[test]
+fn p93_a_poison_record_stops_the_task_and_is_named() {
+    check(
+        numbers(),
+        "in (a,\0\0\0\x01)@0 -> out (a,1)@0
+         in (a,poison)@100 -> error: cannot read the value of a record: \
+         a 32-bit integer has 4 bytes, these are 6 (topic in, partition 0, offset 1) (task 0_0) \
+         (deserialization.exception.handler=log-and-continue would leave such records out) (task 0_0)",
+    );
+}
+
+#[test]
+fn a_null_that_the_type_does_not_have_says_what_to_do() {
+    let builder = StreamsBuilder::new();
+    builder.stream("in", Consumed::<String, String>::new()).to("out", Produced::new());
+    check(
+        builder.build().expect("builds"),
+        "in (null,x)@0 -> error: cannot read the key of a record: the key is null and its type has \
+         no null: read the topic with Option<…> as its key type, or with Consumed::values() if keys \
+         do not matter (topic in, partition 0, offset 0) (task 0_0) \
+         (deserialization.exception.handler=log-and-continue would leave such records out) (task 0_0)",
+    );
+}
+
+fn timed(consumed: Consumed<String, String>) -> Topology {
+    let builder = StreamsBuilder::new();
+    builder.stream("in", consumed).to("out", Produced::new());
+    builder.build().expect("builds")
+}
+
+/// P53: the three policies for records without a timestamp.
+#[test]
+fn p53_records_without_a_time() {
+    check(
+        timed(Consumed::new()),
+        "in (a,bad)@-1 -> error: cannot tell the time of a record: the record has the invalid \
+         timestamp -1: an old producer may have written it; take another timestamp extractor to \
+         drop such records or to give them a time (topic in, partition 0, offset 0) (task 0_0)",
+    );
+    check(
+        timed(Consumed::new().timestamp_extractor(LogAndSkipOnInvalidTimestamp)),
+        "in (a,bad)@-1 -> -
+         in (a,x)@5 -> out (a,x)@5
+         in (a,bad)@-1 -> -
+         in (a,y)@3 -> out (a,y)@3",
+    );
+    check(
+        timed(Consumed::new().timestamp_extractor(UsePartitionTimeOnInvalidTimestamp)),
+        "in (a,x)@5 -> out (a,x)@5
+         in (a,bad)@-1 -> out (a,bad)@5
+         in (a,y)@3 -> out (a,y)@3
+         in (a,bad)@-1 -> out (a,bad)@5",
+    );
+}
+
+#[test]
+fn time_can_come_from_the_content() {
+    check(
+        timed(
+            Consumed::<String, String>::new()
+                .timestamps(|record| record.value.parse().unwrap_or(-1)),
+        ),
+        "in (a,70)@5 -> out (a,70)@70
+         in (a,none)@5 -> -",
+    );
+}

@@ -1,0 +1,137 @@
+//! The Processor API.
+
+use super::check;
+use kstreams::prelude::*;
+
+/// Writes a key twice.
+pub(super) struct PutTwice {
+    pub(super) store: KeyValueStore<String, String>,
+}
+
+impl Processor for PutTwice {
+    type In = (String, String);
+    type Out = ((), ());
+
+    fn process(&mut self, record: Record<String, String>, _: &mut Context<Self>) -> ProcessResult {
+        self.store.put(&record.key, Some(&(record.value.clone() + "1")))?;
+        self.store.put(&record.key, Some(&(record.value + "2")))?;
+        Ok(())
+    }
+}
+
+/// Tells what the context says.
+struct Tell;
+
+impl Processor for Tell {
+    type In = (String, String);
+    type Out = (String, String);
+
+    fn process(
+        &mut self,
+        record: Record<String, String>,
+        ctx: &mut Context<Self>,
+    ) -> ProcessResult {
+        let place = ctx.metadata().ok_or("no metadata")?;
+        let told = format!(
+            "{} {} {} {} {} {}",
+            ctx.application_id(),
+            ctx.task_id(),
+            place.topic,
+            place.partition,
+            place.offset,
+            ctx.stream_time()
+        );
+        ctx.forward(record.with_value(told))
+    }
+}
+
+#[test]
+fn the_context_knows_task_record_and_time() {
+    let mut topology = TopologyBuilder::new();
+    let source = topology.add_source("source", "in", Consumed::<String, String>::new());
+    let tell = topology.add_processor("tell", |_| Ok(Tell), &[&source]);
+    topology.add_sink("sink", "out", Produced::new(), &[&tell]);
+    check(
+        topology.build().expect("builds"),
+        "in (a,x)@5 -> out (a,app 0_0 in 0 0 5)@5
+         in (a,x)@3 -> out (a,app 0_0 in 0 1 5)@3",
+    );
+}
+
+struct Route;
+
+impl Processor for Route {
+    type In = (String, String);
+    type Out = (String, String);
+
+    fn process(
+        &mut self,
+        record: Record<String, String>,
+        ctx: &mut Context<Self>,
+    ) -> ProcessResult {
+        let child = record.value.clone();
+        ctx.forward_to(&child, record)
+    }
+}
+
+#[test]
+fn a_record_goes_to_the_child_of_that_name() {
+    let mut topology = TopologyBuilder::new();
+    let source = topology.add_source("source", "in", Consumed::<String, String>::new());
+    let route = topology.add_processor("route", |_| Ok(Route), &[&source]);
+    topology.add_sink("left", "l", Produced::new(), &[&route]);
+    topology.add_sink("right", "r", Produced::new(), &[&route]);
+    check(
+        topology.build().expect("builds"),
+        "in (a,left)@1 -> l (a,left)@1
+         in (a,right)@1 -> r (a,right)@1
+         in (a,up)@1 -> error: operator route failed: there is no child `up` here: \
+         the children are [\"left\", \"right\"] (topic in, partition 0, offset 2) (task 0_0)",
+    );
+}
+
+struct Closing(std::sync::Arc<std::sync::atomic::AtomicU32>);
+
+impl Processor for Closing {
+    type In = (String, String);
+    type Out = ((), ());
+
+    fn process(&mut self, _: Record<String, String>, _: &mut Context<Self>) -> ProcessResult {
+        panic!("that was too much")
+    }
+
+    fn close(&mut self) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_panic_is_an_error_that_names_the_record() {
+    let closed = std::sync::Arc::default();
+    let mut topology = TopologyBuilder::new();
+    let source = topology.add_source("source", "in", Consumed::<String, String>::new());
+    topology.add_processor(
+        "closing",
+        move |_| Ok(Closing(std::sync::Arc::clone(&closed))),
+        &[&source],
+    );
+    check(
+        topology.build().expect("builds"),
+        "in (a,x)@1 -> error: user code panicked: that was too much \
+         (topic in, partition 0, offset 0) (task 0_0)",
+    );
+}
+
+#[test]
+fn a_store_that_is_not_connected_is_refused() {
+    let store = Stores::key_value::<String, String>("mine");
+    let mut topology = TopologyBuilder::new();
+    let source = topology.add_source("source", "in", Consumed::<String, String>::new());
+    let supplier = move |ctx: &mut InitContext| Ok(PutTwice { store: ctx.store(&store)? });
+    topology.add_processor("writer", supplier, &[&source]);
+    let error = TopologyTestDriver::new(topology.build().expect("builds")).expect_err("refused");
+    assert!(
+        error.to_string().starts_with("processor writer has no access to store mine"),
+        "{error}"
+    );
+}

@@ -1,0 +1,134 @@
+//! Stores in the hands of a processor.
+
+use kstreams::prelude::*;
+use kstreams::state::{StoreToken, StoreType};
+
+type Text = KeyValueStore<String, String>;
+
+/// A topology whose only purpose is its store.
+fn with_store<S: StoreType>(token: StoreToken<S>) -> Topology {
+    struct Idle;
+    impl Processor for Idle {
+        type In = (String, String);
+        type Out = ((), ());
+
+        fn process(&mut self, _: Record<String, String>, _: &mut Context<Self>) -> ProcessResult {
+            Ok(())
+        }
+    }
+    let mut topology = TopologyBuilder::new();
+    let source = topology.add_source("source", "in", Consumed::<String, String>::new());
+    let idle = topology.add_processor("idle", |_| Ok(Idle), &[&source]);
+    topology.connect_store(&token, &idle);
+    topology.build().expect("builds")
+}
+
+/// Runs `test` on a store in memory and on one on disk.
+fn on_both(test: impl Fn(&mut TopologyTestDriver, StoreToken<Text>)) {
+    let memory = Stores::key_value::<String, String>("store").in_memory();
+    test(&mut TopologyTestDriver::new(with_store(memory)).expect("a driver"), memory);
+    let disk = Stores::key_value::<String, String>("store");
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = StreamsConfig::new("app", "unused:1").state_dir(dir.path());
+    let driver = TopologyTestDriver::with_config(with_store(disk), &config);
+    test(&mut driver.expect("a driver"), disk);
+}
+
+fn keys(entries: kstreams::state::Entries<String, String>) -> String {
+    let keys: Vec<String> = entries.map(|entry| entry.expect("an entry").0).collect();
+    keys.join(" ")
+}
+
+/// Commits what was written so far.
+fn commit(driver: &mut TopologyTestDriver) {
+    driver.pipe_bytes("in", Some(b"k"), Some(b"v"), 0, &Headers::new()).expect("processed");
+}
+
+#[test]
+fn ranges_see_committed_and_uncommitted_entries_in_key_order() {
+    on_both(|driver, token| {
+        let store = driver.store(&token).expect("the store");
+        for key in ["b", "d", "a"] {
+            store.put(&key.into(), Some(&"1".into())).expect("put");
+        }
+        commit(driver);
+        store.put(&"c".into(), Some(&"2".into())).expect("put");
+        store.delete(&"b".into()).expect("deleted");
+        assert_eq!(keys(store.all().expect("all")), "a c d");
+        assert_eq!(keys(store.reverse_all().expect("all")), "d c a");
+        assert_eq!(keys(store.range("a".to_string().."d".to_string()).expect("range")), "a c");
+        assert_eq!(keys(store.range("b".to_string()..="d".to_string()).expect("range")), "c d");
+        assert_eq!(keys(store.range("d".to_string().."a".to_string()).expect("range")), "");
+        assert_eq!(keys(store.reverse_range(.."d".to_string()).expect("range")), "c a");
+        assert_eq!(store.put_if_absent(&"a".into(), &"3".into()).expect("put"), Some("1".into()));
+        assert_eq!(store.put_if_absent(&"b".into(), &"3".into()).expect("put"), None);
+        assert_eq!(keys(store.all().expect("all")), "a b c d");
+    });
+}
+
+/// What is deleted while a walk goes on stays deleted, at once and after a commit; the walk goes on over its snapshot.
+#[test]
+fn a_sweep_deletes_what_it_walks_over() {
+    on_both(|driver, token| {
+        let store = driver.store(&token).expect("the store");
+        for number in 0..100 {
+            store.put(&format!("{number:03}"), Some(&"x".into())).expect("put");
+            if number == 50 {
+                commit(driver);
+            }
+        }
+        let mut walked = 0;
+        for entry in store.all().expect("all") {
+            let (key, _) = entry.expect("an entry");
+            walked += 1;
+            assert_eq!(store.delete(&key).expect("deleted"), Some("x".into()));
+            assert_eq!(store.get(&key).expect("get"), None);
+        }
+        assert_eq!(walked, 100);
+        assert_eq!(keys(store.all().expect("all")), "");
+        commit(driver);
+        assert_eq!(keys(store.all().expect("all")), "");
+    });
+}
+
+/// P60: a prefix of 0xFF bytes has no upper bound.
+#[test]
+fn p60_prefix_scan_with_ff() {
+    let check = |driver: &mut TopologyTestDriver,
+                 token: StoreToken<KeyValueStore<Vec<u8>, String>>| {
+        let store = driver.store(&token).expect("the store");
+        for key in [&[0xfe][..], &[0xff], &[0xff, 0x00]] {
+            store.put(&key.to_vec(), Some(&"x".into())).expect("put");
+        }
+        let found = |store: &KeyValueStore<Vec<u8>, String>| -> Vec<Vec<u8>> {
+            let entries = store.prefix_scan([0xff]).expect("scan");
+            entries.map(|entry| entry.expect("an entry").0).collect()
+        };
+        assert_eq!(found(&store), [vec![0xff], vec![0xff, 0x00]]);
+        commit(driver);
+        assert_eq!(found(&store), [vec![0xff], vec![0xff, 0x00]]);
+    };
+    let memory = Stores::key_value::<Vec<u8>, String>("store").in_memory();
+    check(&mut TopologyTestDriver::new(with_store(memory)).expect("a driver"), memory);
+    let disk = Stores::key_value::<Vec<u8>, String>("store");
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = StreamsConfig::new("app", "unused:1").state_dir(dir.path());
+    check(&mut TopologyTestDriver::with_config(with_store(disk), &config).expect("a driver"), disk);
+}
+
+#[test]
+fn a_store_on_disk_is_there_after_a_restart() {
+    let token = Stores::key_value::<String, String>("store");
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = StreamsConfig::new("app", "unused:1").state_dir(dir.path());
+    let mut driver = TopologyTestDriver::with_config(with_store(token), &config).expect("a driver");
+    let store = driver.store(&token).expect("the store");
+    store.put(&"committed".into(), Some(&"1".into())).expect("put");
+    commit(&mut driver);
+    store.put(&"lost".into(), Some(&"1".into())).expect("put");
+    drop(store);
+    drop(driver);
+    let driver = TopologyTestDriver::with_config(with_store(token), &config).expect("a driver");
+    let store = driver.store(&token).expect("the store");
+    assert_eq!(keys(store.all().expect("all")), "committed");
+}

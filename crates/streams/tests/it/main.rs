@@ -1,0 +1,3 @@
+//! Tests of the library from outside: on the test driver, and on a real broker.
+
+mod driver;
