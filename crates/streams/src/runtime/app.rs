@@ -12,7 +12,7 @@ use crate::topology::Topology;
 use kstreams_client::driver::tcp::TcpNetwork;
 use kstreams_client::{
     Client, ClientConfig, Compression, ErrorKind as ClientErrorKind, FetchConfig, GroupConfig,
-    Isolation, Network, ProducerConfig, Waker,
+    Isolation, Network, ProducerConfig, Results, Topic, TopicDescription, Waker,
 };
 use std::fmt;
 use std::io;
@@ -23,6 +23,8 @@ use uuid::Uuid;
 
 /// How long `start` looks for the cluster and its topics.
 const FIND_CLUSTER: Duration = Duration::from_secs(10);
+/// How long a topic may be missing: one that was just made needs a moment to be known everywhere.
+const FIND_TOPICS: Duration = Duration::from_secs(3);
 /// How long a handle that is dropped waits for its threads.
 const CLOSE_ON_DROP: Duration = Duration::from_secs(30);
 
@@ -272,30 +274,24 @@ impl Cluster {
             Error::new(ErrorKind::Broker, message)
         };
         let mut client = self.client(&format!("{}-admin", self.settings.application_id))?;
-        let wanted = topics::external_topics(topology.graph()).into_iter().collect();
-        let found = client.describe_topics(wanted).wait(FIND_CLUSTER);
-        let found = found.map_err(|error| unreachable(error.to_string()))?;
-        let mut missing = Vec::new();
-        for (topic, result) in found {
-            match result {
-                Ok(_) => {}
-                Err(error) if error.kind() == ClientErrorKind::NotFound => {
-                    missing.push(topic.to_string());
-                }
-                Err(error) if error.is_retriable() => return Err(unreachable(error.to_string())),
-                Err(error) => {
-                    return Err(Error::new(ErrorKind::Broker, format!("topic {topic}: {error}")));
-                }
+        let wanted: Vec<Topic> = topics::external_topics(topology.graph()).into_iter().collect();
+        let clock = SystemClock::default();
+        let since = clock.now().monotonic;
+        loop {
+            let found = client.describe_topics(wanted.clone()).wait(FIND_CLUSTER);
+            let missing = missing_topics(found.map_err(|error| unreachable(error.to_string()))?)?;
+            if missing.is_empty() {
+                return Ok(());
             }
+            if clock.now().monotonic - since > FIND_TOPICS {
+                let message = format!(
+                    "the cluster at {bootstrap} does not have {}: create what the application reads and writes before it starts",
+                    missing.join(", ")
+                );
+                return Err(Error::new(ErrorKind::Broker, message));
+            }
+            client.wait(Duration::from_millis(100));
         }
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let message = format!(
-            "the cluster at {bootstrap} does not have {}: create what the application reads and writes before it starts",
-            missing.join(", ")
-        );
-        Err(Error::new(ErrorKind::Broker, message))
     }
 
     fn thread_name(&self, process: Uuid, index: usize) -> String {
@@ -344,6 +340,23 @@ impl Cluster {
             cleans: index == 0,
         })
     }
+}
+
+/// The topics that the cluster says it does not have.
+fn missing_topics(found: Results<Topic, TopicDescription>) -> Result<Vec<String>> {
+    let mut missing = Vec::new();
+    for (topic, result) in found {
+        match result {
+            Ok(_) => {}
+            Err(error) if error.kind() == ClientErrorKind::NotFound => {
+                missing.push(topic.to_string());
+            }
+            Err(error) => {
+                return Err(Error::new(ErrorKind::Broker, format!("topic {topic}: {error}")));
+            }
+        }
+    }
+    Ok(missing)
 }
 
 /// What the handle and the threads share.

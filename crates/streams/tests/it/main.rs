@@ -1,3 +1,4 @@
 //! Tests of the library from outside: on the test driver, and on a real broker.
 
+mod broker;
 mod driver;

@@ -139,7 +139,7 @@ fn java_mode_logs_every_write_and_the_default_the_last_one_of_a_commit() {
     let topology = || {
         let store = Stores::key_value::<String, String>("both");
         let builder = StreamsBuilder::new();
-        strings(&builder).process(
+        let _ = strings(&builder).process(
             move |ctx| Ok(super::processors::PutTwice { store: ctx.store(&store)? }),
             Processed::new().store(&store),
         );

@@ -1,0 +1,114 @@
+//! Applications of the tests: in this process, and in child processes that can be killed.
+
+use super::kafka::PATIENCE;
+use kstreams::prelude::*;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// Settings for tests: short commits, and no record cache, so that each record has its result.
+pub(super) fn config(application: &str, bootstrap: &str, state: &Path) -> StreamsConfig {
+    StreamsConfig::new(application, bootstrap)
+        .commit_interval(Duration::from_millis(100))
+        .cache_max_bytes(0)
+        .state_dir(state)
+}
+
+/// Starts an application and waits until it runs.
+pub(super) fn start(topology: Topology, config: StreamsConfig) -> KafkaStreams {
+    let app = KafkaStreams::start(topology, config).expect("starts");
+    let state = app.wait_for(PATIENCE, |state| state == State::Running || state.is_terminal());
+    assert_eq!(state, State::Running, "{:?}", app.close(PATIENCE));
+    app
+}
+
+/// An application that counts, in a process of its own; its log is read line by line.
+pub(super) struct CountProcess {
+    child: Child,
+    log: Arc<(Mutex<Vec<String>>, Condvar)>,
+}
+
+const CHILD: &str = "broker::app::the_counting_process";
+
+/// What a child counts and where.
+pub(super) struct CountSpec<'a> {
+    pub(super) bootstrap: &'a str,
+    pub(super) application: &'a str,
+    pub(super) input: &'a str,
+    pub(super) output: &'a str,
+    pub(super) state: &'a Path,
+}
+
+/// Not a test: the program of the child processes, which run it by name.
+#[test]
+#[ignore = "run by other tests as a process of its own"]
+fn the_counting_process() {
+    tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stdout).init();
+    let var = |name: &str| std::env::var(name).expect(name);
+    let config = config(&var("APP"), &var("BOOTSTRAP"), Path::new(&var("STATE"))).stream_threads(2);
+    let topology = super::counts(&var("INPUT"), &var("OUTPUT"));
+    let app = KafkaStreams::start(topology, config).expect("starts");
+    app.run_until_signal().expect("no error");
+}
+
+impl CountProcess {
+    pub(super) fn start(spec: &CountSpec<'_>) -> Self {
+        let program = std::env::current_exe().expect("this program");
+        let mut child = Command::new(program)
+            .args([CHILD, "--exact", "--ignored", "--nocapture", "--test-threads=1"])
+            .env("BOOTSTRAP", spec.bootstrap)
+            .env("APP", spec.application)
+            .env("INPUT", spec.input)
+            .env("OUTPUT", spec.output)
+            .env("STATE", spec.state)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a process");
+        let log = Arc::<(Mutex<Vec<String>>, Condvar)>::default();
+        let (out, lines) = (child.stdout.take().expect("its output"), log.clone());
+        std::thread::spawn(move || {
+            for line in BufReader::new(out).lines().map_while(Result::ok) {
+                lines.0.lock().expect("the log").push(line);
+                lines.1.notify_all();
+            }
+            lines.1.notify_all();
+        });
+        CountProcess { child, log }
+    }
+
+    /// Waits until the log is as `enough` wants it.
+    pub(super) fn wait_log(&self, what: &str, enough: impl Fn(&[String]) -> bool) {
+        let log = self.log.0.lock().expect("the log");
+        let (log, waited) =
+            self.log.1.wait_timeout_while(log, PATIENCE, |log| !enough(log)).expect("the log");
+        assert!(!waited.timed_out(), "no {what} after {PATIENCE:?}:\n{}", log.join("\n"));
+    }
+
+    pub(super) fn log(&self) -> Vec<String> {
+        self.log.0.lock().expect("the log").clone()
+    }
+
+    /// Stops the process cleanly, as an operator would, and waits for its end.
+    pub(super) fn stop(mut self) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill");
+        assert!(sent.success());
+        let status = self.child.wait().expect("its end");
+        assert!(status.success(), "{}", self.log().join("\n"));
+    }
+
+    /// Kills the process as a crash would.
+    pub(super) fn kill(mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("its end");
+    }
+}
+
+impl Drop for CountProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

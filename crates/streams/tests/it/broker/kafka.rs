@@ -1,0 +1,206 @@
+//! What the tests do to Kafka: make topics, write, read, look at offsets.
+
+use kstreams_client::driver::tcp::TcpNetwork;
+use kstreams_client::{
+    Client, ClientConfig, Event, Isolation, NewTopic, OffsetSpec, ProducerConfig, Reader,
+    ResetPolicy, Start, SystemClock, TopicPartition,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// How long anything may take.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A cluster and a client of it.
+pub(super) struct Kafka {
+    pub(super) bootstrap: String,
+    client: Client,
+}
+
+/// A record as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Read {
+    pub(super) partition: i32,
+    pub(super) key: String,
+    pub(super) value: Option<Vec<u8>>,
+}
+
+impl Read {
+    pub(super) fn count(&self) -> i64 {
+        let value = self.value.as_deref().expect("a count");
+        i64::from_be_bytes(value.try_into().expect("eight bytes"))
+    }
+}
+
+/// A name that no other test and no earlier run has.
+pub(super) fn unique(name: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let nonce = uuid::Uuid::new_v4().as_u128() as u32;
+    format!("{name}-{nonce:08x}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+impl Kafka {
+    /// The cluster that `cargo xtask test` started.
+    pub(super) fn shared() -> Self {
+        let bootstrap = std::env::var("KSTREAMS_TEST_BOOTSTRAP").expect(
+            "KSTREAMS_TEST_BOOTSTRAP is not set: run `cargo xtask test`, which starts a broker, \
+             or set it to the address of a cluster for tests",
+        );
+        Kafka::at(&bootstrap)
+    }
+
+    pub(super) fn at(bootstrap: &str) -> Self {
+        let network = TcpNetwork::new().expect("a network");
+        let (client, driver) = Client::new(ClientConfig::new(bootstrap), Box::new(network));
+        driver.spawn("test-client", Arc::new(SystemClock::new())).expect("a thread");
+        Kafka { bootstrap: bootstrap.into(), client }
+    }
+
+    /// Makes a topic with a new name.
+    pub(super) fn topic(&mut self, name: &str, partitions: i32) -> String {
+        let name = unique(name);
+        let made = self.client.create_topics(vec![NewTopic::new(name.as_str(), partitions)]);
+        for (topic, result) in made.wait(PATIENCE).expect("created") {
+            result.unwrap_or_else(|error| panic!("{topic}: {error}"));
+        }
+        name
+    }
+
+    /// Writes records with text keys and values, each to the partition of its key.
+    pub(super) fn write<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &mut self,
+        topic: &str,
+        partitions: i32,
+        records: impl IntoIterator<Item = (K, V)>,
+    ) {
+        let config = ProducerConfig { buffer_memory: usize::MAX, ..ProducerConfig::default() };
+        let mut producer = self.client.producer(config);
+        let handles: Vec<_> = (0..partitions)
+            .map(|partition| producer.partition(&TopicPartition::new(topic, partition)))
+            .collect();
+        for (time, (key, value)) in records.into_iter().enumerate() {
+            let (key, value) = (key.as_ref(), value.as_ref());
+            let partition = kstreams::topology::partition_for_key(key, partitions);
+            let handle = handles[partition as usize];
+            producer.append(handle, time as i64, Some(key), Some(value), &[]).expect("appended");
+        }
+        producer.flush().wait(PATIENCE).expect("written");
+    }
+
+    /// First and last offset of each partition.
+    pub(super) fn ends(
+        &mut self,
+        topic: &str,
+        partitions: i32,
+    ) -> BTreeMap<TopicPartition, (i64, i64)> {
+        let all = || (0..partitions).map(|partition| TopicPartition::new(topic, partition));
+        let begins = self.client.list_offsets(all().map(|p| (p, OffsetSpec::Earliest)).collect());
+        let latest = OffsetSpec::Latest(Isolation::ReadUncommitted);
+        let ends = self.client.list_offsets(all().map(|p| (p, latest)).collect());
+        let begins = begins.wait(PATIENCE).expect("offsets");
+        let ends = ends.wait(PATIENCE).expect("offsets");
+        let offset = |listed: &Result<kstreams_client::ListedOffset, _>| {
+            listed.as_ref().expect("an offset").offset
+        };
+        ends.iter().map(|(p, end)| (p.clone(), (offset(&begins[p]), offset(end)))).collect()
+    }
+
+    /// Reads a topic from its beginning until `enough` likes what was read.
+    pub(super) fn read_until(
+        &mut self,
+        topic: &str,
+        partitions: i32,
+        mut enough: impl FnMut(&[Read]) -> bool,
+    ) -> Vec<Read> {
+        let clock = SystemClock::new();
+        let deadline = kstreams_client::Clock::now(&clock) + PATIENCE;
+        for partition in 0..partitions {
+            let partition = TopicPartition::new(topic, partition);
+            let policy = ResetPolicy::Earliest;
+            self.client.fetch(Reader::Source, partition, Start::Reset, policy);
+        }
+        let mut read = Vec::new();
+        while !enough(&read) {
+            let now = kstreams_client::Clock::now(&clock);
+            assert!(now < deadline, "{topic}: only {} records after {PATIENCE:?}", read.len());
+            self.client.wait(Duration::from_millis(100));
+            while let Some(event) = self.client.next_event() {
+                let Event::Fetched(fetched) = event else { continue };
+                if *fetched.partition.topic != *topic {
+                    continue;
+                }
+                for mut batch in fetched.batches {
+                    while let Some(record) = batch.next_record().expect("a record") {
+                        read.push(Read {
+                            partition: fetched.partition.partition,
+                            key: String::from_utf8_lossy(record.key.unwrap_or_default()).into(),
+                            value: record.value.map(<[u8]>::to_vec),
+                        });
+                    }
+                }
+            }
+        }
+        for partition in 0..partitions {
+            self.client.stop_fetching(Reader::Source, TopicPartition::new(topic, partition));
+        }
+        read
+    }
+
+    /// Reads all that a topic has now.
+    pub(super) fn read_all(&mut self, topic: &str, partitions: i32) -> Vec<Read> {
+        let total: i64 =
+            self.ends(topic, partitions).values().map(|(begin, end)| end - begin).sum();
+        self.read_until(topic, partitions, |read| read.len() as i64 >= total)
+    }
+
+    /// Waits until the counts in a topic of counts add up to `total`; gives the last count of each key.
+    pub(super) fn counts_adding_up_to(
+        &mut self,
+        topic: &str,
+        partitions: i32,
+        total: i64,
+    ) -> BTreeMap<String, i64> {
+        let mut last = BTreeMap::new();
+        let (mut seen, mut sum) = (0, 0);
+        self.read_until(topic, partitions, |read| {
+            for record in &read[seen..] {
+                let count = record.count();
+                sum += count - last.insert(record.key.clone(), count).unwrap_or(0);
+            }
+            seen = read.len();
+            sum >= total
+        });
+        last
+    }
+
+    /// The committed offsets of a group.
+    pub(super) fn committed(&mut self, group: &str) -> BTreeMap<TopicPartition, i64> {
+        let committed =
+            self.client.group_offsets(group, Vec::new()).wait(PATIENCE).expect("offsets");
+        committed
+            .into_iter()
+            .filter_map(|(partition, offset)| Some((partition, offset.expect("an offset")?.offset)))
+            .collect()
+    }
+
+    /// Waits until `check` likes the committed offsets of a group.
+    pub(super) fn committed_until(
+        &mut self,
+        group: &str,
+        check: impl Fn(&BTreeMap<TopicPartition, i64>) -> bool,
+    ) -> BTreeMap<TopicPartition, i64> {
+        let clock = SystemClock::new();
+        let deadline = kstreams_client::Clock::now(&clock) + PATIENCE;
+        loop {
+            let committed = self.committed(group);
+            if check(&committed) {
+                return committed;
+            }
+            let now = kstreams_client::Clock::now(&clock);
+            assert!(now < deadline, "{group}: {committed:?} after {PATIENCE:?}");
+            self.client.wait(Duration::from_millis(50));
+        }
+    }
+}

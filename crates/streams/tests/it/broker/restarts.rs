@@ -1,0 +1,97 @@
+//! A broker that restarts under load: nothing lost, order kept, no duplicate from a retry.
+
+use super::app::{config, start};
+use super::kafka::{Kafka, PATIENCE, unique};
+use kstreams::prelude::*;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const PARTITIONS: i32 = 4;
+const RECORDS: usize = 200_000;
+
+/// A broker of this test's own.
+struct OwnBroker {
+    dir: tempfile::TempDir,
+    port: String,
+}
+
+fn java(args: &[&str]) -> String {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/java/run");
+    let output = Command::new(script).args(args).stderr(Stdio::inherit()).output().expect("Java");
+    assert!(output.status.success(), "{args:?}");
+    String::from_utf8(output.stdout).expect("text").trim().to_string()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path that is text")
+}
+
+impl OwnBroker {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let address = java(&["broker", "start", text(dir.path()), "0"]);
+        let port = address.rsplit(':').next().expect("a port").to_string();
+        OwnBroker { dir, port }
+    }
+
+    fn bootstrap(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    fn restart(&self) {
+        java(&["broker", "stop", text(self.dir.path())]);
+        java(&["broker", "start", text(self.dir.path()), &self.port]);
+    }
+}
+
+impl Drop for OwnBroker {
+    fn drop(&mut self) {
+        java(&["broker", "stop", text(self.dir.path())]);
+    }
+}
+
+#[test]
+fn a_broker_that_restarts_twice_under_load_costs_nothing() {
+    let broker = OwnBroker::start();
+    let mut kafka = Kafka::at(&broker.bootstrap());
+    let (input, output) = (kafka.topic("in", PARTITIONS), kafka.topic("out", PARTITIONS));
+    let builder = StreamsBuilder::new();
+    builder
+        .stream(input.as_str(), Consumed::<String, String>::new())
+        .map_values(|value| value + "!")
+        .to(output.as_str(), Produced::new());
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = config(&unique("restarts"), &kafka.bootstrap, dir.path());
+    let numbered =
+        |from, to| (from..to).map(|n: usize| (format!("key-{}", n % 100), n.to_string()));
+    let running = start(builder.build().expect("builds"), settings);
+    let half = RECORDS / 2;
+    for round in 0..2 {
+        let mut writer = Kafka::at(&broker.bootstrap());
+        let topic = input.clone();
+        let writing = std::thread::spawn(move || {
+            writer.write(&topic, PARTITIONS, numbered(round * half, (round + 1) * half));
+        });
+        kafka.read_until(&output, PARTITIONS, |read| read.len() > round * half + half / 10);
+        broker.restart();
+        writing.join().expect("written");
+    }
+    let read = kafka.read_until(&output, PARTITIONS, |read| read.len() >= RECORDS);
+    running.close(PATIENCE).expect("closes");
+    let total = kafka.read_all(&output, PARTITIONS).len();
+    assert_eq!(total, RECORDS, "a retry must not write twice");
+    let mut last: BTreeMap<String, usize> = BTreeMap::new();
+    for record in read {
+        let value = record.value.expect("a value");
+        let text = String::from_utf8(value).expect("text");
+        let number: usize = text.trim_end_matches('!').parse().expect("a number");
+        let before = last.insert(record.key.clone(), number);
+        assert!(
+            before.is_none_or(|before| before < number),
+            "{}: {number} after {before:?}",
+            record.key
+        );
+    }
+    assert_eq!(last.len(), 100);
+}

@@ -1,0 +1,114 @@
+//! Local state, its loss, and its return from the changelog.
+
+use super::app::{config, start};
+use super::kafka::{Kafka, PATIENCE, unique};
+use super::{counts, counts_of_values};
+use kstreams::prelude::*;
+
+const PARTITIONS: i32 = 2;
+
+fn words(from: usize, to: usize) -> impl Iterator<Item = (String, String)> {
+    (from..to).map(|number| (format!("key-{}", number % 10), format!("value-{number}")))
+}
+
+/// Counts go on where they were: with the state directory, and without it (P75: also when the application itself would start
+/// at the end of its topics).
+#[test]
+fn p75_state_comes_back_from_the_directory_or_the_changelog() {
+    let mut kafka = Kafka::shared();
+    let (input, output) = (kafka.topic("in", PARTITIONS), kafka.topic("out", PARTITIONS));
+    let app = unique("restore");
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = |dir: &std::path::Path| {
+        let config = config(&app, &kafka_bootstrap(), dir);
+        config.set("auto.offset.reset", "latest").expect("a setting")
+    };
+    let earliest = config(&app, &kafka.bootstrap, dir.path());
+    kafka.write(&input, PARTITIONS, words(0, 100));
+    let running = start(counts(&input, &output), earliest);
+    kafka.counts_adding_up_to(&output, PARTITIONS, 100);
+    running.close(PATIENCE).expect("closes");
+
+    kafka.write(&input, PARTITIONS, words(100, 200));
+    let running = start(counts(&input, &output), settings(dir.path()));
+    kafka.counts_adding_up_to(&output, PARTITIONS, 200);
+    running.close(PATIENCE).expect("closes");
+
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    kafka.write(&input, PARTITIONS, words(200, 300));
+    let running = start(counts(&input, &output), settings(elsewhere.path()));
+    let counted = kafka.counts_adding_up_to(&output, PARTITIONS, 300);
+    running.close(PATIENCE).expect("closes");
+    assert_eq!(counted.len(), 10);
+    assert!(counted.values().all(|count| *count == 30), "{counted:?}");
+}
+
+fn kafka_bootstrap() -> String {
+    Kafka::shared().bootstrap
+}
+
+/// What was deleted is a tombstone in the changelog and does not come back.
+#[test]
+fn deletions_survive_the_loss_of_the_directory() {
+    let mut kafka = Kafka::shared();
+    let (input, output) = (kafka.topic("in", 1), kafka.topic("out", 1));
+    let app = unique("deletions");
+    let topology = || {
+        let builder = StreamsBuilder::new();
+        builder
+            .stream(input.as_str(), Consumed::<String, String>::new())
+            .group_by_key(Grouped::new())
+            .aggregate(
+                String::new,
+                |_, all, value| (value != "delete").then(|| all + &value),
+                Materialized::<String, String>::named("all"),
+            )
+            .to_stream()
+            .to(output.as_str(), Produced::new());
+        builder.build().expect("builds")
+    };
+    let round = |kafka: &mut Kafka, values: &[&str], results: usize| {
+        let dir = tempfile::tempdir().expect("a directory");
+        kafka.write(&input, 1, values.iter().map(|value| ("a", *value)));
+        let running = start(topology(), config(&app, &kafka.bootstrap, dir.path()));
+        let read = kafka.read_until(&output, 1, |read| read.len() >= results);
+        running.close(PATIENCE).expect("closes");
+        let shown = read.into_iter().map(|read| match read.value {
+            Some(value) => String::from_utf8(value).expect("text"),
+            None => "null".into(),
+        });
+        shown.collect::<Vec<String>>().join(" ")
+    };
+    assert_eq!(round(&mut kafka, &["x", "y", "delete"], 3), "x xy null");
+    assert_eq!(round(&mut kafka, &["z"], 4), "x xy null z");
+}
+
+/// P48: a repartition topic is purged up to what is committed and never further.
+#[test]
+fn p48_repartition_topics_are_purged_behind_the_commit() {
+    let mut kafka = Kafka::shared();
+    let (input, output) = (kafka.topic("in", PARTITIONS), kafka.topic("out", PARTITIONS));
+    let app = unique("purge");
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = config(&app, &kafka.bootstrap, dir.path());
+    let settings = settings.set("repartition.purge.interval.ms", "200").expect("a setting");
+    let running = start(counts_of_values(&input, &output), settings);
+    let repartition = format!("{app}-by-value-repartition");
+    let mut total = 0;
+    let mut purged = 0;
+    while purged < 500 {
+        kafka.write(&input, PARTITIONS, words(0, 500));
+        total += 500;
+        kafka.counts_adding_up_to(&output, PARTITIONS, total);
+        // The log start is read first: it must not be ahead of what was committed by then.
+        let ends = kafka.ends(&repartition, PARTITIONS);
+        let committed = kafka.committed(&app);
+        for (partition, (begin, _)) in &ends {
+            let committed = committed.get(partition).copied().unwrap_or(0);
+            assert!(*begin <= committed, "{partition}: purged to {begin}, committed {committed}");
+        }
+        purged = ends.values().map(|(begin, _)| *begin).sum();
+        assert!(total < 100_000, "nothing is ever purged");
+    }
+    running.close(PATIENCE).expect("closes");
+}
