@@ -352,7 +352,7 @@ fn joining(group: &str, fixed: i32) -> Topology {
 /// Topics that are missing, or have numbers of partitions that do not fit.
 fn wrong_topics(story: &mut Story) {
     let base = story.group.clone();
-    let mut begin = |story: &mut Story, name: &str| {
+    let begin = |story: &mut Story, name: &str| {
         story.group = format!("{base}-{name}");
         story.find_coordinator();
         writeln!(story.told, "-- {name}").unwrap();
@@ -607,7 +607,8 @@ fn members_that_do_odd_things_hear_about_it() {
 #[ignore = "needs Apache Kafka 4.4: set KSTREAMS_TEST_BOOTSTRAP to a broker of tests/java/run"]
 fn the_real_broker_agrees() {
     let bootstrap = std::env::var("KSTREAMS_TEST_BOOTSTRAP").expect("KSTREAMS_TEST_BOOTSTRAP");
-    let stories: [(fn(&mut Story), &str); 3] =
+    type Tell = fn(&mut Story);
+    let stories: [(Tell, &str); 3] =
         [(hand_over, HAND_OVER), (wrong_topics, WRONG_TOPICS), (odd_members, ODD_MEMBERS)];
     let mut differ = String::new();
     for (number, (tell, expected)) in stories.into_iter().enumerate() {
