@@ -136,7 +136,8 @@ impl Broker {
         MemoryConnection::new(Arc::clone(&self.shared))
     }
 
-    /// Something that makes memory connections, for clients that connect on their own.
+    /// Something that makes memory connections, for clients that connect on their own. A connection
+    /// made after the broker stopped is closed.
     pub fn connector(&self) -> impl Fn() -> MemoryConnection + Send + Sync + Clone + use<> {
         let shared = Arc::clone(&self.shared);
         move || MemoryConnection::new(Arc::clone(&shared))

@@ -93,6 +93,22 @@ impl MemoryConnection {
     }
 }
 
+impl io::Read for MemoryConnection {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        Self::read(self, buffer)
+    }
+}
+
+impl io::Write for MemoryConnection {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Self::write(self, bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 impl Drop for MemoryConnection {
     fn drop(&mut self) {
         self.shared.disconnect(self.id);

@@ -146,9 +146,12 @@ impl Node {
         }
     }
 
-    /// Answers nobody any more.
+    /// Answers nobody any more, and lets go of all files: connections may outlive the broker.
     pub(crate) fn close(&mut self) {
         self.cut_connections();
+        self.topics = Topics::default();
+        self.groups = Groups::default();
+        self.journal = Journal::default();
     }
 
     /// Moves the time; never back.

@@ -188,7 +188,8 @@ fn one_broker_at_a_time_uses_a_directory() {
     let (broker, raw) = start(&path);
     let second = Broker::builder().directory(&path).without_tcp().start();
     assert!(matches!(second, Err(BrokerError::DirectoryInUse { .. })), "{second:?}");
-    drop(raw);
     broker.stop();
     start(&path);
+    // The old connection is still there, and closed.
+    assert!({ raw }.frame().is_err());
 }
