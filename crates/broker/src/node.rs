@@ -23,11 +23,14 @@ use crate::group::Groups;
 use crate::journal::{Journal, key};
 use crate::mailbox::{Mailbox, Outgoing};
 use crate::random::{Random, kafka_uuid};
-use crate::topics::{Topics, text};
+use crate::topics::{Topic, Topics, text};
 use crate::waiting::{Held, PartitionId, Waiting};
 
 /// Names a connection for as long as the node lives.
 pub(crate) type ConnectionId = u64;
+
+/// Between the cleanings of two partitions, for whoever waits.
+const CLEANING_PAUSE_MS: i64 = 5;
 
 /// Something for a front to do.
 #[derive(Debug)]
@@ -53,6 +56,8 @@ pub(crate) struct Node {
     next_producer_id: i64,
     next_retention: i64,
     next_cleaning: i64,
+    /// Partitions that the cleaning has still to look at.
+    to_clean: VecDeque<(String, usize)>,
     connections: BTreeMap<ConnectionId, Connection>,
     next_connection: ConnectionId,
     /// Partitions that got records in this step.
@@ -108,6 +113,7 @@ impl Node {
             address,
             now,
             next_producer_id,
+            to_clean: VecDeque::new(),
             connections: BTreeMap::new(),
             next_connection: 1,
             appended: BTreeSet::new(),
@@ -188,8 +194,7 @@ impl Node {
             self.retain_all();
         }
         if self.next_cleaning <= self.now {
-            self.next_cleaning = self.now + self.config.cleaner_interval_ms;
-            self.clean_all();
+            self.clean_next();
         }
         self.settle();
     }
@@ -376,24 +381,41 @@ impl Node {
         }
     }
 
-    fn clean_all(&mut self) {
-        let compacted = self.topics.iter().filter(|(_, topic)| topic.config.compact);
-        let names: Vec<String> = compacted.map(|(name, _)| name.to_owned()).collect();
-        for name in names {
-            if let Err(error) = self.compact_topic(&name, false) {
-                tracing::error!(topic = name, %error, "compaction failed");
+    /// Cleans one partition: requests have their turn before the next one.
+    fn clean_next(&mut self) {
+        if let Some((name, partition)) = self.to_clean.pop_front() {
+            let now = self.now;
+            if let Some(topic) = self.topics.get_mut(&name)
+                && topic.config.compact
+                && let Some(log) = topic.partitions.get_mut(partition)
+                && let Err(error) = log.compact(&topic.config, now, false)
+            {
+                tracing::error!(topic = name, partition, %error, "compaction failed");
             }
+        } else {
+            let compacted = self.topics.iter().filter(|(_, topic)| topic.config.compact);
+            let of = |(name, topic): (&str, &Topic)| {
+                let name = name.to_owned();
+                (0..topic.partitions.len()).map(move |partition| (name.clone(), partition))
+            };
+            self.to_clean = compacted.flat_map(of).collect();
         }
+        let pause = if self.to_clean.is_empty() {
+            self.config.cleaner_interval_ms
+        } else {
+            CLEANING_PAUSE_MS
+        };
+        self.next_cleaning = self.now + pause;
     }
 
     /// Compaction and retention of one topic, now and to its end.
     pub(crate) fn clean_topic(&mut self, name: &str) -> Result<(), BrokerError> {
-        self.compact_topic(name, true)?;
+        self.compact_topic(name)?;
         self.retain_topic(name);
         Ok(())
     }
 
-    fn compact_topic(&mut self, name: &str, whole: bool) -> Result<(), BrokerError> {
+    fn compact_topic(&mut self, name: &str) -> Result<(), BrokerError> {
         let now = self.now;
         let unknown = Refusal::new(ResponseError::UnknownTopicOrPartition, name);
         let topic = self.topics.get_mut(name).ok_or(unknown)?;
@@ -401,7 +423,7 @@ impl Node {
             return Ok(());
         }
         for log in &mut topic.partitions {
-            log.compact(&topic.config, now, whole)
+            log.compact(&topic.config, now, true)
                 .map_err(|source| BrokerError::Storage { path: name.into(), source })?;
         }
         Ok(())

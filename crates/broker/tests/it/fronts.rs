@@ -179,3 +179,54 @@ fn faults_happen_when_they_are_asked_for() {
     broker.tick();
     assert_eq!(raw.frame(), Ok(None));
 }
+
+/// A small generator of noise: the same for the same seed.
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % bound as u64).unwrap()
+    }
+}
+
+#[test]
+fn noise_of_every_kind_of_request_harms_nobody() {
+    let clock = Arc::new(ManualClock::new(0));
+    let broker = Broker::builder().without_tcp().clock(clock.clone()).start().unwrap();
+    broker.create_topic("t", 1).unwrap();
+    let keys = Raw::memory(&broker).call(0, &versions_request()).api_keys;
+    let mut noise = Noise(7);
+    for key in &keys {
+        for version in key.min_version..=key.max_version {
+            for _ in 0..40 {
+                let mut frame = [0, 0, 0, 0].to_vec();
+                frame.extend_from_slice(&key.api_key.to_be_bytes());
+                frame.extend_from_slice(&version.to_be_bytes());
+                frame.extend_from_slice(&[0, 0, 0, 1, 0, 1, b'c']);
+                // Small numbers make lengths and counts that fit more often than not.
+                let size = noise.below(80);
+                for _ in 0..size {
+                    let small = noise.below(3) > 0;
+                    let bound = if small { 4 } else { 256 };
+                    frame.push(u8::try_from(noise.below(bound)).unwrap());
+                }
+                let size = u32::try_from(frame.len() - 4).unwrap();
+                frame[..4].copy_from_slice(&size.to_be_bytes());
+                let mut raw = Raw::memory(&broker);
+                raw.write(&frame);
+                let _ = raw.frame();
+                clock.advance(10);
+                broker.tick();
+            }
+        }
+    }
+    let mut raw = Raw::memory(&broker);
+    assert!(raw.produce("t", 0, batch_at(0, &[("k", "1")])).0 == 0);
+}

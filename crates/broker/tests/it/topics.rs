@@ -246,3 +246,20 @@ fn old_records_go_when_their_time_is_over() {
     broker.tick();
     assert_eq!(broker.offsets("a", 0), Some((1, 1)));
 }
+
+#[test]
+fn compaction_happens_by_itself() {
+    let (broker, clock, mut raw) = start(BrokerConfig::quick());
+    let config = [("cleanup.policy", "compact"), ("segment.bytes", "100")];
+    broker.create_topic_with("a", 2, &config).unwrap();
+    for value in ["1", "2", "3"] {
+        raw.produce("a", 1, batch_at(NOW, &[("k", value)]));
+    }
+    assert_eq!(broker.records("a").unwrap().len(), 3);
+    for _ in 0..4 {
+        clock.advance(15_000);
+        broker.tick();
+    }
+    let kept: Vec<i64> = broker.records("a").unwrap().iter().map(|record| record.offset).collect();
+    assert_eq!(kept, [1, 2], "the open segment is not touched");
+}
