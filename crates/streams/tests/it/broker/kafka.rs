@@ -109,28 +109,26 @@ impl Kafka {
 
     /// Reads a topic from its beginning until `enough` likes what was read.
     pub(super) fn read_until(
-        &mut self,
+        &self,
         topic: &str,
         partitions: i32,
         mut enough: impl FnMut(&[Read]) -> bool,
     ) -> Vec<Read> {
         let clock = SystemClock::new();
         let deadline = kstreams_client::Clock::now(&clock) + PATIENCE;
+        // A client of its own: one that read before may still have records of then.
+        let mut reader = Kafka::at(&self.bootstrap).client;
         for partition in 0..partitions {
             let partition = TopicPartition::new(topic, partition);
-            let policy = ResetPolicy::Earliest;
-            self.client.fetch(Reader::Source, partition, Start::Reset, policy);
+            reader.fetch(Reader::Source, partition, Start::Reset, ResetPolicy::Earliest);
         }
         let mut read = Vec::new();
         while !enough(&read) {
             let now = kstreams_client::Clock::now(&clock);
             assert!(now < deadline, "{topic}: only {} records after {PATIENCE:?}", read.len());
-            self.client.wait(Duration::from_millis(100));
-            while let Some(event) = self.client.next_event() {
+            reader.wait(Duration::from_millis(100));
+            while let Some(event) = reader.next_event() {
                 let Event::Fetched(fetched) = event else { continue };
-                if *fetched.partition.topic != *topic {
-                    continue;
-                }
                 for mut batch in fetched.batches {
                     while let Some(record) = batch.next_record().expect("a record") {
                         read.push(Read {
@@ -141,9 +139,6 @@ impl Kafka {
                     }
                 }
             }
-        }
-        for partition in 0..partitions {
-            self.client.stop_fetching(Reader::Source, TopicPartition::new(topic, partition));
         }
         read
     }
