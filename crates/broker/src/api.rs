@@ -288,11 +288,8 @@ pub(crate) fn group_timers(node: &mut Node) {
         match &mut group.kind {
             GroupKind::Classic(group) => group.tick(&node.config, node.now, &mut waited),
             GroupKind::Streams(group) => {
-                let before = group.epoch;
                 group.tick(name, around);
-                if group.epoch != before {
-                    changed.push(name.to_owned());
-                }
+                changed.push(name.to_owned());
             }
         }
     }

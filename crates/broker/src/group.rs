@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bytes::{Bytes, BytesMut};
 use kstreams_protocol::ResponseError;
-use kstreams_protocol::protocol::{Decodable, Encodable};
-use kstreams_protocol::streams_group::heartbeat::Topology;
 
 use crate::error::Refusal;
 use crate::journal::{Journal, key};
@@ -74,17 +71,25 @@ impl Group {
 }
 
 impl Groups {
-    /// The groups that the journal knows: their offsets, and the topologies of streams groups.
-    pub(crate) fn open(journal: &Journal) -> Self {
+    /// The groups that the journal knows: their offsets, and streams groups with their members, whose
+    /// sessions begin anew and end at `until` (ms).
+    pub(crate) fn open(journal: &Journal, until: i64) -> Self {
         let mut groups = Self::default();
         for (parts, value) in journal.under("streams") {
             let Some(name) = parts.first() else { continue };
-            let Some((epoch, topology)) = read_topology(&value) else {
+            let Some(group) = StreamsGroup::restore(&value) else {
                 tracing::warn!(group = name, "the topology of this group is not readable");
                 continue;
             };
-            let group = groups.by_name.entry(name.clone()).or_default();
-            group.kind = GroupKind::Streams(Box::new(StreamsGroup::restored(epoch, topology)));
+            groups.get_or_create(name).kind = GroupKind::Streams(Box::new(group));
+        }
+        for (parts, value) in journal.under("member") {
+            let [name, member] = &parts[..] else { continue };
+            if let Some(GroupKind::Streams(group)) = groups.get_mut(name).map(|g| &mut g.kind)
+                && group.restore_member(member, &value, until).is_none()
+            {
+                tracing::warn!(group = name, member, "this member is not readable");
+            }
         }
         for (parts, value) in journal.under("offset") {
             let [group, topic, partition] = &parts[..] else { continue };
@@ -134,6 +139,7 @@ impl Groups {
             }
             group.kind = GroupKind::default();
             journal.put(key(&["streams", name]), None);
+            journal.remove_under(&["member", name]);
         }
         match &mut group.kind {
             GroupKind::Classic(group) => Ok(group),
@@ -164,13 +170,10 @@ impl Groups {
         }
     }
 
-    /// Remembers a streams group's topology and epoch.
-    pub(crate) fn record_streams(&self, name: &str, journal: &mut Journal) {
-        if let Some(GroupKind::Streams(group)) = self.get(name).map(|group| &group.kind)
-            && let Some(topology) = &group.topology
-        {
-            let value = write_topology(group.epoch, topology);
-            journal.put(key(&["streams", name]), Some(&value));
+    /// Remembers what changed about a streams group.
+    pub(crate) fn record_streams(&mut self, name: &str, journal: &mut Journal) {
+        if let Some(GroupKind::Streams(group)) = self.get_mut(name).map(|group| &mut group.kind) {
+            group.record(name, journal);
         }
     }
 
@@ -200,6 +203,7 @@ impl Groups {
         }
         self.by_name.remove(name);
         journal.put(key(&["streams", name]), None);
+        journal.remove_under(&["member", name]);
         journal.remove_under(&["offset", name]);
         Ok(())
     }
@@ -218,20 +222,4 @@ impl Groups {
             group.offsets.remove_topic(name, topic, journal);
         }
     }
-}
-
-const TOPOLOGY_VERSION: i16 = 0;
-
-fn write_topology(epoch: i32, topology: &Topology) -> Bytes {
-    let mut bytes = BytesMut::from(&epoch.to_be_bytes()[..]);
-    if let Err(error) = topology.encode(&mut bytes, TOPOLOGY_VERSION) {
-        tracing::error!(%error, "a topology cannot be written");
-    }
-    bytes.freeze()
-}
-
-fn read_topology(value: &Bytes) -> Option<(i32, Topology)> {
-    let epoch = i32::from_be_bytes(value.get(..4)?.try_into().ok()?);
-    let topology = Topology::decode(&mut value.slice(4..), TOPOLOGY_VERSION).ok()?;
-    Some((epoch, topology))
 }

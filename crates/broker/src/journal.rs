@@ -68,6 +68,11 @@ impl Journal {
         Ok(Self { file: Some(file) })
     }
 
+    /// Whether what is put lasts.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// All that was put under keys that begin with `part`: the other parts of the key, and the
     /// value.
     pub(crate) fn under(&self, part: &str) -> Vec<(Vec<String>, Bytes)> {

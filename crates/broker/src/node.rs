@@ -100,7 +100,7 @@ impl Node {
         let next_producer_id = ids.and_then(|(_, id)| text(&id).parse().ok()).unwrap_or(0);
         Ok(Self {
             topics: Topics::open(directory, &journal, now)?,
-            groups: Groups::open(&journal),
+            groups: Groups::open(&journal, now + config.streams_session_timeout_ms),
             sessions: FetchSessions::default(),
             waiting: Waiting::default(),
             faults: Faults::default(),

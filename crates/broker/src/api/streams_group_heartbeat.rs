@@ -56,7 +56,6 @@ fn beat(
         }
         Refusal::new(refusal.error, format!("Group {group_id} not found."))
     })?;
-    let before = group.epoch;
     if request.member_epoch < 0 {
         let left = group.leave(request)?;
         node.groups.record_streams(group_id, &mut node.journal);
@@ -66,9 +65,7 @@ fn beat(
         Around { topics: &node.topics, config: &node.config, topics_generation, now: node.now };
     let sender = Sender { client_id: &call.client_id, host: &call.peer };
     let Heard { response, create } = group.heartbeat(request, sender, around)?;
-    if group.epoch != before {
-        node.groups.record_streams(group_id, &mut node.journal);
-    }
+    node.groups.record_streams(group_id, &mut node.journal);
     let failed = create_internal(node, &create);
     if let Ok(group) = node.groups.streams(group_id, false) {
         // Told from the next heartbeat on: this one's answer came before the creation.

@@ -4,7 +4,7 @@
 //! The group epoch grows with every change of members, topology or topics; the assignment follows
 //! it, at most once an interval; each member follows the assignment at its own pace.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kstreams_protocol::ResponseError;
 use kstreams_protocol::streams_group::heartbeat::Topology;
@@ -19,6 +19,7 @@ pub(crate) mod assignor;
 pub(crate) mod describe;
 pub(crate) mod heartbeat;
 pub(crate) mod member;
+mod stored;
 pub(crate) mod topology;
 
 use super::tasks::{TaskId, Tasks};
@@ -60,6 +61,12 @@ pub(crate) struct StreamsGroup {
     pub(crate) creation_failed: Option<String>,
     endpoint_epoch: i32,
     pub(crate) description: Option<TopologyDescription>,
+    /// It was there before the broker restarted, and its topics were not looked at since.
+    restored: bool,
+    /// Members that the journal does not have as they are.
+    changed: BTreeSet<String>,
+    /// The group's and the assignment's epoch in the journal.
+    recorded: Option<(i32, i32)>,
 }
 
 impl Default for StreamsGroup {
@@ -80,16 +87,14 @@ impl Default for StreamsGroup {
             creation_failed: None,
             endpoint_epoch: 0,
             description: None,
+            restored: false,
+            changed: BTreeSet::new(),
+            recorded: None,
         }
     }
 }
 
 impl StreamsGroup {
-    /// A group that was there before the broker restarted; its members have to join again.
-    pub(crate) fn restored(epoch: i32, topology: Topology) -> Self {
-        Self { epoch, assignment_epoch: epoch, topology: Some(topology), ..Self::default() }
-    }
-
     /// The group's state, in Kafka's words.
     pub(crate) fn state(&self) -> &'static str {
         let topology_epoch = self.topology.as_ref().map(|topology| topology.epoch);
@@ -143,6 +148,7 @@ impl StreamsGroup {
             return;
         }
         self.targets.remove(member);
+        self.changed.insert(member.to_owned());
         self.epoch += 1;
         if self.members.is_empty() {
             self.assignment_epoch = self.epoch;
@@ -178,7 +184,8 @@ impl StreamsGroup {
         };
         let changed = changed || validated != self.validated_topology_epoch;
         self.validated_topology_epoch = validated;
-        changed
+        // What was found after a restart is what had been there before it.
+        changed && !std::mem::take(&mut self.restored)
     }
 
     /// Computes who shall own which task.
@@ -203,6 +210,7 @@ impl StreamsGroup {
         self.targets = assignor::assign(&candidates, &stateful, &stateless, standbys);
         self.assignment_epoch = self.epoch;
         self.assignment_time = Some(around.now);
+        self.changed.extend(self.members.keys().cloned());
     }
 
     /// Lets a member take its next step towards its target.
@@ -210,7 +218,11 @@ impl StreamsGroup {
         let Some(mut member) = self.members.remove(id) else { return };
         if !member.is_reconciled_to(target.0) {
             let before = (member.state, member.epoch);
+            let assigned = member.assigned.clone();
             member.reconcile(target.0, target.1, owned, &Others(&self.members));
+            if (member.state, member.epoch) != before || member.assigned != assigned {
+                self.changed.insert(id.to_owned());
+            }
             if (member.state, member.epoch) != before {
                 let waits = member.state == MemberState::UnrevokedTasks;
                 member.revoke_until =

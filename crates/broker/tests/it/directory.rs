@@ -5,13 +5,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use kstreams_broker::{Broker, BrokerConfig, BrokerError};
+use kstreams_protocol::ResponseError;
 use kstreams_protocol::messages::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
 use kstreams_protocol::messages::{
     GroupId, InitProducerIdRequest, MetadataRequest, OffsetCommitRequest,
 };
-use kstreams_protocol::{ResponseError, streams_group::StreamsGroupDescribeRequest};
+use kstreams_protocol::streams_group::{
+    StreamsGroupDescribeRequest, StreamsGroupHeartbeatRequest, TaskIds,
+};
 
 use crate::raw::{Raw, batch_at, idempotent, text, topic};
 use crate::streams_groups::{beat, counting, join};
@@ -138,26 +141,54 @@ fn a_torn_journal_loses_its_last_entry_only() {
 }
 
 #[test]
-fn a_streams_group_keeps_its_topology_and_its_members_join_again() {
+fn a_streams_group_goes_on_where_it_was() {
     let path = directory("streams-group");
     let (broker, mut raw) = start(&path);
-    broker.create_topic("in", 2).unwrap();
+    broker.create_topic("in", 4).unwrap();
+    let owns = |member: &str, epoch: i32, partitions: &[i32]| {
+        let list = TaskIds { subtopology_id: text("0"), partitions: partitions.to_vec() };
+        StreamsGroupHeartbeatRequest {
+            active_tasks: Some(vec![list]),
+            standby_tasks: Some(Vec::new()),
+            warmup_tasks: Some(Vec::new()),
+            ..beat("g", member, epoch)
+        }
+    };
     assert_eq!(raw.call(1, &join("g", "a", counting("g", "in"))).error_code, 0);
-    let epoch = raw.call(1, &beat("g", "a", 2)).member_epoch;
-    assert!(epoch > 2);
+    assert_eq!(raw.call(1, &beat("g", "a", 2)).member_epoch, 3);
+    raw.call(1, &owns("a", 3, &[0, 1, 2, 3]));
+    assert_eq!(raw.call(1, &join("g", "b", counting("g", "in"))).member_epoch, 4);
+    let revoked = raw.call(1, &beat("g", "a", 3));
+    assert_eq!(revoked.active_tasks.unwrap()[0].partitions, [0, 1]);
+    let describe = StreamsGroupDescribeRequest { group_ids: vec![text("g")], ..Default::default() };
+    let before = raw.call(1, &describe);
+    assert_eq!(before.groups[0].group_state.as_str(), "Reconciling");
     drop(raw);
     broker.stop();
+
     let (_broker, mut raw) = start(&path);
-    let request = StreamsGroupDescribeRequest { group_ids: vec![text("g")], ..Default::default() };
-    let group = raw.call(1, &request).groups.remove(0);
-    assert_eq!(group.group_state.as_str(), "Empty");
-    assert_eq!(group.group_epoch, epoch);
-    let gone = raw.call(1, &beat("g", "a", epoch)).error_code;
-    assert_eq!(gone, ResponseError::UnknownMemberId.code());
-    let other = raw.call(1, &join("g", "b", counting("g", "other"))).error_code;
+    let mut after = raw.call(1, &describe);
+    // Topics are looked at with the next heartbeat.
+    assert_eq!(after.groups[0].group_state.as_str(), "NotReady");
+    after.groups[0].group_state = before.groups[0].group_state.clone();
+    after.groups[0].topology = before.groups[0].topology.clone();
+    assert_eq!(after, before);
+    let waits = raw.call(1, &beat("g", "b", 4));
+    assert_eq!((waits.error_code, waits.active_tasks), (0, None), "a has not let go");
+    let let_go = raw.call(1, &owns("a", 3, &[0, 1]));
+    assert_eq!((let_go.error_code, let_go.member_epoch), (0, 4));
+    let given = raw.call(1, &beat("g", "b", 4));
+    assert_eq!(given.active_tasks.unwrap()[0].partitions, [2, 3]);
+    let other = raw.call(1, &join("g", "c", counting("g", "other"))).error_code;
     assert_eq!(other, ResponseError::InvalidRequest.code());
-    let again = raw.call(1, &join("g", "a", counting("g", "in")));
-    assert_eq!((again.error_code, again.member_epoch), (0, epoch + 1));
+    assert_eq!(raw.call(1, &beat("g", "a", -1)).error_code, 0);
+    drop(raw);
+    drop(_broker);
+
+    let (_broker, mut raw) = start(&path);
+    let members = raw.call(1, &describe).groups.remove(0).members;
+    assert_eq!(members.len(), 1, "one has left");
+    assert_eq!(raw.call(1, &beat("g", "b", 4)).active_tasks.unwrap()[0].partitions, [0, 1, 2, 3]);
 }
 
 #[test]

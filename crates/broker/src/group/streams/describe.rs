@@ -71,7 +71,7 @@ impl StreamsGroup {
         })
     }
 
-    fn describe_member(&self, id: &str, member: &Member) -> DescribedMember {
+    pub(super) fn describe_member(&self, id: &str, member: &Member) -> DescribedMember {
         let target = self.targets.get(id).cloned().unwrap_or_default();
         DescribedMember {
             member_id: str_bytes(id),

@@ -110,6 +110,9 @@ impl StreamsGroup {
         let mut member = before.clone().unwrap_or_default();
         update(&mut member, request, sender);
         let is_new = before.is_none();
+        if before.as_ref() != Some(&member) {
+            self.changed.insert(id.clone());
+        }
         let mut bump = before.as_ref().is_none_or(|before| is_rebalance(before, &member));
         let endpoint_changed =
             before.as_ref().map(|before| &before.endpoint) != Some(&member.endpoint);
@@ -240,6 +243,7 @@ impl StreamsGroup {
         let known_id = known_id.clone();
         let mut member = self.members.remove(&known_id).unwrap_or_default();
         member.epoch = member.previous_epoch;
+        self.changed.insert(known_id.clone());
         if let Some(target) = self.targets.remove(&known_id) {
             self.targets.insert(id.to_owned(), target);
         }
@@ -403,6 +407,7 @@ impl StreamsGroup {
         if request.member_epoch == LEAVE_STATIC {
             member.previous_epoch = member.epoch;
             member.epoch = LEAVE_STATIC;
+            self.changed.insert(id.to_owned());
         } else {
             self.remove(id);
         }
