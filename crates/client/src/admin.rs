@@ -17,7 +17,7 @@ mod topics;
 pub use groups::{GroupDescription, GroupMember};
 
 pub(crate) use configs::{AlterConfigs, DescribeConfigs};
-pub(crate) use groups::{DeleteGroups, DescribeGroups, task_list};
+pub(crate) use groups::{DeleteGroups, DescribeGroups, task_list, tasks_of};
 pub(crate) use offsets::{CommitOffsets, FetchOffsets, Member};
 pub(crate) use records::{DeleteRecords, ListOffsets};
 pub(crate) use topics::{CreateTopics, DeleteTopics, DescribeTopics};

@@ -26,6 +26,7 @@ pub(crate) enum Ticket {
     ProducerId { producer: u32 },
     Heartbeat,
     TopologyDescription,
+    Assignment,
     Call { call: u64, part: u64 },
 }
 

@@ -260,6 +260,11 @@ impl Core {
                     membership.on_description(&result);
                 }
             }
+            Ticket::Assignment => {
+                if let Some(membership) = &mut self.membership {
+                    membership.on_described(result, &mut context!(membership, self, now));
+                }
+            }
             Ticket::Call { call, part } => {
                 self.calls.on_answer(call, part, result, &mut context!(admin, self, now));
             }

@@ -14,17 +14,19 @@
 
 mod answer;
 mod join;
+mod resync;
 
 use crate::config::GroupConfig;
 use crate::connection::Ticket;
 use crate::connections::{Connections, Lane};
 use crate::coordinator::Coordinators;
 use crate::error::ClientError;
-use crate::event::{Event, GroupStatus};
+use crate::event::{EndpointPartitions, Event, GroupStatus};
 use crate::pending::Completer;
 use crate::types::{Now, Task, Tasks, Topic};
 use kstreams_protocol::protocol::StrBytes;
 use kstreams_protocol::streams_group::{StreamsGroupHeartbeatRequest, TaskIds};
+use resync::Resync;
 use std::time::Duration;
 
 /// What a membership works with.
@@ -68,6 +70,7 @@ pub(crate) struct Membership {
     /// What the member shall own.
     target: Option<Tasks>,
     endpoint_epoch: i32,
+    endpoints: Vec<EndpointPartitions>,
     status: Vec<GroupStatus>,
     shut_down: bool,
     describe: bool,
@@ -77,6 +80,7 @@ pub(crate) struct Membership {
     next: Now,
     in_flight: bool,
     told_in_flight: bool,
+    resync: Resync,
     left: Option<Completer<()>>,
 }
 
@@ -92,6 +96,7 @@ impl Membership {
             owned_told: false,
             target: None,
             endpoint_epoch: -1,
+            endpoints: Vec::new(),
             status: Vec::new(),
             shut_down: false,
             describe: false,
@@ -100,6 +105,7 @@ impl Membership {
             next: Now::ZERO,
             in_flight: false,
             told_in_flight: false,
+            resync: Resync::default(),
             left: None,
         }
     }
@@ -169,6 +175,7 @@ impl Membership {
         if self.in_flight && !matches!(self.state, State::Leaving { .. }) {
             return limit;
         }
+        self.ask_assignment(cx);
         if self.next > cx.now {
             return limit.into_iter().chain([self.next]).min();
         }

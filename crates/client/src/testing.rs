@@ -29,6 +29,8 @@ pub(crate) struct World {
     pub(crate) now: Now,
     /// Chance in a hundred that a request meets a fault.
     pub(crate) faults: u64,
+    /// Whether all answers are lost.
+    pub(crate) lose_answers: bool,
     /// Whether the broker takes connections.
     pub(crate) up: Arc<Mutex<bool>>,
 }
@@ -60,6 +62,7 @@ impl World {
             random: Random::new(seed),
             now: Duration::from_secs(1),
             faults: 0,
+            lose_answers: false,
             up,
         }
     }
@@ -104,6 +107,7 @@ impl World {
         let frame: Vec<u8> = buffer.drain(..length).skip(4).collect();
         let fault = (self.random.next() % 100 < self.faults).then(|| self.random.next() % 4);
         let fault = match fault {
+            _ if self.lose_answers => Fault::LostAnswer,
             None => Fault::None,
             Some(0) => Fault::Refused,
             Some(1) => Fault::LostRequest,

@@ -91,7 +91,7 @@ fn describe(group: &DescribedGroup) -> GroupDescription {
     }
 }
 
-fn tasks_of(assignment: &Assignment) -> Tasks {
+pub(crate) fn tasks_of(assignment: &Assignment) -> Tasks {
     Tasks {
         active: task_list(&assignment.active_tasks),
         standby: task_list(&assignment.standby_tasks),

@@ -1,5 +1,6 @@
 //! What the coordinator answered to a heartbeat, or to a pushed description.
 
+use super::resync::Resync;
 use super::{Context, JOIN_EPOCH, Membership, State, text};
 use crate::admin::task_list;
 use crate::connection::Ticket;
@@ -47,7 +48,9 @@ impl Membership {
             Err(error) => {
                 tracing::debug!(group = %self.group, %error, ?node, "a heartbeat was lost");
                 cx.coordinators.forget(&self.group, cx.now);
-                self.owned_told &= !self.told_in_flight;
+                // The broker takes the epoch before its last one only with what is owned.
+                self.owned_told = false;
+                self.resync.answer_lost();
                 self.next = cx.now + cx.retry_backoff;
             }
         }
@@ -91,24 +94,33 @@ impl Membership {
         let lists =
             (list(&answer.active_tasks), list(&answer.standby_tasks), list(&answer.warmup_tasks));
         let target_changed = if let (Some(active), Some(standby), Some(warmup)) = lists {
-            let target = Some(Tasks { active, standby, warmup });
-            let changed = target != self.target;
-            self.target = target;
-            changed
+            self.resync.told();
+            self.set_target(Tasks { active, standby, warmup })
         } else {
+            self.resync.not_told();
             false
         };
-        if (epoch_changed || target_changed)
-            && let Some(tasks) = self.target.clone()
-        {
-            tracing::info!(group = %self.group, member = %self.member_id, epoch = self.epoch,
-                active = tasks.active.len(), standby = tasks.standby.len(),
-                warmup = tasks.warmup.len(), "assigned");
-            cx.events.push(Event::Assigned { epoch: self.epoch, tasks });
+        if epoch_changed || target_changed {
+            self.tell_target(cx);
         }
         self.on_status(answer, cx);
         self.on_endpoints(answer, cx);
         self.describe |= answer.topology_description_required && self.config.description.is_some();
+    }
+
+    /// Gives whether it is another than before.
+    pub(super) fn set_target(&mut self, target: Tasks) -> bool {
+        let changed = self.target.as_ref() != Some(&target);
+        self.target = Some(target);
+        changed
+    }
+
+    pub(super) fn tell_target(&self, cx: &mut Context<'_>) {
+        let Some(tasks) = self.target.clone() else { return };
+        tracing::info!(group = %self.group, member = %self.member_id, epoch = self.epoch,
+            active = tasks.active.len(), standby = tasks.standby.len(),
+            warmup = tasks.warmup.len(), "assigned");
+        cx.events.push(Event::Assigned { epoch: self.epoch, tasks });
     }
 
     fn on_status(&mut self, answer: &StreamsGroupHeartbeatResponse, cx: &mut Context<'_>) {
@@ -129,7 +141,11 @@ impl Membership {
     fn on_endpoints(&mut self, answer: &StreamsGroupHeartbeatResponse, cx: &mut Context<'_>) {
         let Some(endpoints) = &answer.partitions_by_user_endpoint else { return };
         self.endpoint_epoch = answer.endpoint_information_epoch;
-        cx.events.push(Event::Endpoints(endpoints.iter().map(endpoint).collect()));
+        let endpoints: Vec<_> = endpoints.iter().map(endpoint).collect();
+        if endpoints != self.endpoints {
+            self.endpoints.clone_from(&endpoints);
+            cx.events.push(Event::Endpoints(endpoints));
+        }
     }
 
     fn on_error(&mut self, answer: &StreamsGroupHeartbeatResponse, cx: &mut Context<'_>) {
@@ -157,6 +173,7 @@ impl Membership {
         self.epoch = JOIN_EPOCH;
         self.target = None;
         self.owned_told = false;
+        self.resync = Resync::default();
         if matches!(self.state, State::Joining) && self.owned == Tasks::default() {
             // Nothing to lose: join again.
             self.next = cx.now + cx.retry_backoff;
@@ -204,7 +221,8 @@ impl Membership {
 /// Adds what to do to an error that trying again cannot heal.
 fn explained(code: i16, error: ClientError, group: &str) -> ClientError {
     match code {
-        INVALID_REQUEST => error.advising(&format!(
+        // The broker has no code of its own for it.
+        INVALID_REQUEST if error.to_string().contains("opology") => error.advising(&format!(
             "Group {group} holds another topology than this program's, and Kafka 4.4 keeps the first \
              one for as long as the group exists. Run the old program, use another application.id, \
              or move the group with `kstreams migrate` while it has no members"

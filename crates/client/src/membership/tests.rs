@@ -192,6 +192,29 @@ fn leaving_is_told_at_once() {
 }
 
 #[test]
+fn an_assignment_whose_answer_was_lost_is_found_out() {
+    let mut world = joined(6, vec![answer(1, Some(&[0]))]);
+    assigned(&mut world);
+    world.client.acknowledge(tasks(&[0]), 1);
+    for _ in 0..50 {
+        world.step();
+    }
+    // The broker assigns another task, the answer is lost, and later ones say "unchanged".
+    world.broker.assigned =
+        vec![TaskIds { subtopology_id: StrBytes::from_static_str("0"), partitions: vec![0, 1] }];
+    world.broker.heartbeats.push_back(answer(1, Some(&[0, 1])));
+    let before = world.broker.beats.len();
+    while world.broker.beats.len() == before {
+        world.lose_answers = true;
+        world.step();
+    }
+    world.lose_answers = false;
+    assert_eq!(assigned(&mut world), (1, tasks(&[0, 1])));
+    // The heartbeat after the loss says what is owned.
+    assert_eq!(world.broker.beats[before + 1].active_tasks.as_ref().unwrap()[0].partitions, [0]);
+}
+
+#[test]
 fn a_member_lives_through_cuts_and_noise() {
     for seed in 100..150 {
         let mut world = joined(seed, vec![answer(1, Some(&[0, 2]))]);

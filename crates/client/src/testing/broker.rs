@@ -24,8 +24,10 @@ use kstreams_protocol::messages::{
 use kstreams_protocol::protocol::{
     Decodable, Encodable, HeaderVersion, Message, Request, StrBytes,
 };
+use kstreams_protocol::streams_group::describe::{DescribedGroup, DescribedMember};
 use kstreams_protocol::streams_group::{
-    StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse,
+    Assignment, StreamsGroupDescribeRequest, StreamsGroupDescribeResponse,
+    StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, TaskIds,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -128,6 +130,8 @@ pub(crate) struct Broker {
     pub(crate) producer_ids: i64,
     /// Answers to heartbeats to come; without one, the last assignment stays.
     pub(crate) heartbeats: VecDeque<StreamsGroupHeartbeatResponse>,
+    /// What descriptions of the group say of its last member.
+    pub(crate) assigned: Vec<TaskIds>,
     /// Heartbeats that came.
     pub(crate) beats: Vec<StreamsGroupHeartbeatRequest>,
     /// How often batches were refused for their order.
@@ -141,6 +145,7 @@ impl Default for Broker {
             logs: BTreeMap::new(),
             producer_ids: 0,
             heartbeats: VecDeque::new(),
+            assigned: Vec::new(),
             beats: Vec::new(),
             disorder: 0,
         }
@@ -180,6 +185,20 @@ impl Broker {
             }),
             88 => self.handle::<StreamsGroupHeartbeatRequest>(frame, |broker, request, _| {
                 broker.heartbeat(request)
+            }),
+            89 => self.handle::<StreamsGroupDescribeRequest>(frame, |broker, request, _| {
+                let assignment =
+                    Assignment { active_tasks: broker.assigned.clone(), ..Default::default() };
+                let members = broker.beats.last().map(|beat| DescribedMember {
+                    member_id: beat.member_id.clone(),
+                    member_epoch: beat.member_epoch,
+                    assignment,
+                    ..Default::default()
+                });
+                let group_id = request.group_ids[0].clone();
+                let members = members.into_iter().collect();
+                let group = DescribedGroup { group_id, members, ..Default::default() };
+                StreamsGroupDescribeResponse { groups: vec![group], ..Default::default() }
             }),
             other => panic!("request {other} is not expected"),
         };
@@ -306,6 +325,7 @@ fn versions() -> ApiVersionsResponse {
         api::<ApiVersionsRequest>(),
         api::<InitProducerIdRequest>(),
         api::<StreamsGroupHeartbeatRequest>(),
+        api::<StreamsGroupDescribeRequest>(),
     ])
 }
 
