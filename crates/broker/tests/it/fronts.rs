@@ -12,6 +12,7 @@ use kstreams_protocol::messages::{
 };
 use kstreams_protocol::protocol::Request;
 
+use crate::noise::Noise;
 use crate::raw::{Raw, Transport, batch_at, fetch_request, produce_request, text};
 
 fn start() -> Broker {
@@ -178,22 +179,6 @@ fn faults_happen_when_they_are_asked_for() {
     clock.advance(100_000);
     broker.tick();
     assert_eq!(raw.frame(), Ok(None));
-}
-
-/// A small generator of noise: the same for the same seed.
-struct Noise(u64);
-
-impl Noise {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound as u64).unwrap()
-    }
 }
 
 #[test]

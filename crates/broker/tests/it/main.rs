@@ -5,8 +5,10 @@
 mod classic_groups;
 mod directory;
 mod fronts;
+mod noise;
 mod raw;
 mod records;
 mod streams_groups;
+mod streams_groups_model;
 mod topics;
 mod versions;
