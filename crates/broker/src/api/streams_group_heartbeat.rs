@@ -13,7 +13,8 @@ use super::create_topics::check_replication;
 use super::{Call, str_bytes};
 use crate::error::Refusal;
 use crate::group::streams::Around;
-use crate::group::streams::heartbeat::{Heard, JOIN, Sender, check};
+use crate::group::streams::heartbeat::{Heard, JOIN, Sender};
+use crate::group::streams::request::check;
 use crate::group::streams::topology::InternalTopic;
 use crate::node::Node;
 

@@ -19,6 +19,7 @@ pub(crate) mod assignor;
 pub(crate) mod describe;
 pub(crate) mod heartbeat;
 pub(crate) mod member;
+pub(crate) mod request;
 mod stored;
 pub(crate) mod topology;
 
