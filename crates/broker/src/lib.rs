@@ -31,6 +31,7 @@ mod faults;
 mod node;
 mod waiting;
 
+mod cleaning;
 mod compact;
 mod fetch_session;
 mod log;

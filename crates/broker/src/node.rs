@@ -23,14 +23,11 @@ use crate::group::Groups;
 use crate::journal::{Journal, key};
 use crate::mailbox::{Mailbox, Outgoing};
 use crate::random::{Random, kafka_uuid};
-use crate::topics::{Topic, Topics, text};
+use crate::topics::{Topics, text};
 use crate::waiting::{Held, PartitionId, Waiting};
 
 /// Names a connection for as long as the node lives.
 pub(crate) type ConnectionId = u64;
-
-/// Between the cleanings of two partitions, for whoever waits.
-const CLEANING_PAUSE_MS: i64 = 5;
 
 /// Something for a front to do.
 #[derive(Debug)]
@@ -55,9 +52,9 @@ pub(crate) struct Node {
     pub(crate) now: i64,
     next_producer_id: i64,
     next_retention: i64,
-    next_cleaning: i64,
+    pub(crate) next_cleaning: i64,
     /// Partitions that the cleaning has still to look at.
-    to_clean: VecDeque<(String, usize)>,
+    pub(crate) to_clean: VecDeque<(String, usize)>,
     connections: BTreeMap<ConnectionId, Connection>,
     next_connection: ConnectionId,
     /// Partitions that got records in this step.
@@ -347,86 +344,6 @@ impl Node {
             let key = key(&["start", topic, &partition.to_string()]);
             self.journal.put(key, Some(start.as_bytes()));
         }
-    }
-
-    fn retain_all(&mut self) {
-        let names: Vec<String> = self.topics.iter().map(|(name, _)| name.to_owned()).collect();
-        for name in names {
-            self.retain_topic(&name);
-        }
-        let before = self.now - self.config.producer_id_expiration_ms;
-        for (_, topic) in self.topics.iter_mut() {
-            for log in &mut topic.partitions {
-                log.expire_producers(before);
-            }
-        }
-    }
-
-    fn retain_topic(&mut self, name: &str) {
-        let now = self.now;
-        let Some(topic) = self.topics.get_mut(name).filter(|topic| topic.config.delete) else {
-            return;
-        };
-        let (ms, bytes) = (topic.config.retention_ms, topic.config.retention_bytes);
-        let mut moved = Vec::new();
-        for (partition, log) in (0..).zip(&mut topic.partitions) {
-            match log.retain(ms, bytes, now) {
-                Ok(true) => moved.push(partition),
-                Ok(false) => {}
-                Err(error) => tracing::error!(topic = name, %error, "retention failed"),
-            }
-        }
-        for partition in moved {
-            self.record_start(name, partition);
-        }
-    }
-
-    /// Cleans one partition: requests have their turn before the next one.
-    fn clean_next(&mut self) {
-        if let Some((name, partition)) = self.to_clean.pop_front() {
-            let now = self.now;
-            if let Some(topic) = self.topics.get_mut(&name)
-                && topic.config.compact
-                && let Some(log) = topic.partitions.get_mut(partition)
-                && let Err(error) = log.compact(&topic.config, now, false)
-            {
-                tracing::error!(topic = name, partition, %error, "compaction failed");
-            }
-        } else {
-            let compacted = self.topics.iter().filter(|(_, topic)| topic.config.compact);
-            let of = |(name, topic): (&str, &Topic)| {
-                let name = name.to_owned();
-                (0..topic.partitions.len()).map(move |partition| (name.clone(), partition))
-            };
-            self.to_clean = compacted.flat_map(of).collect();
-        }
-        let pause = if self.to_clean.is_empty() {
-            self.config.cleaner_interval_ms
-        } else {
-            CLEANING_PAUSE_MS
-        };
-        self.next_cleaning = self.now + pause;
-    }
-
-    /// Compaction and retention of one topic, now and to its end.
-    pub(crate) fn clean_topic(&mut self, name: &str) -> Result<(), BrokerError> {
-        self.compact_topic(name)?;
-        self.retain_topic(name);
-        Ok(())
-    }
-
-    fn compact_topic(&mut self, name: &str) -> Result<(), BrokerError> {
-        let now = self.now;
-        let unknown = Refusal::new(ResponseError::UnknownTopicOrPartition, name);
-        let topic = self.topics.get_mut(name).ok_or(unknown)?;
-        if !topic.config.compact {
-            return Ok(());
-        }
-        for log in &mut topic.partitions {
-            log.compact(&topic.config, now, true)
-                .map_err(|source| BrokerError::Storage { path: name.into(), source })?;
-        }
-        Ok(())
     }
 
     pub(crate) fn stored_records(&mut self, name: &str) -> Result<Vec<StoredRecord>, BrokerError> {
