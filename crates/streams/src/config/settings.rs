@@ -2,7 +2,7 @@
 
 use super::{StreamsConfig, keys};
 use crate::error::{Error, Result};
-use crate::state::LogMode;
+use crate::state::{Budget, LogMode, StoreBudget};
 use crate::task::{
     DefaultTimestamps, DeserializationPolicy, LogAndContinue, LogAndFail, SourceSettings,
 };
@@ -33,6 +33,16 @@ pub(crate) struct Settings {
     pub(crate) log_mode: LogMode,
     pub(crate) source: SourceSettings,
     pub(crate) wire: WireSettings,
+}
+
+impl Settings {
+    /// What the stores of one stream thread may take.
+    pub(crate) fn store_budget(&self) -> StoreBudget {
+        StoreBudget {
+            record_cache: Budget::new(self.cache_bytes / self.stream_threads),
+            read_cache: Budget::new(self.memory_budget / 2 / self.stream_threads),
+        }
+    }
 }
 
 /// What the client gets as it is.

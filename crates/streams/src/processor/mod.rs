@@ -73,7 +73,7 @@ pub trait Processor: 'static {
     /// The key and value that go out; `((), ())` for none.
     type Out: KeyValue;
 
-    /// Called once, when all nodes of the task are there, before the first record.
+    /// Called once, when the nodes below are there, before the first record.
     ///
     /// # Errors
     /// An error stops the task; the application treats it like one of [`Processor::process`].
@@ -84,7 +84,7 @@ pub trait Processor: 'static {
     /// Takes one record.
     ///
     /// # Errors
-    /// An error stops the thread; what was done before this record is committed.
+    /// An error stops the application; what was done since the last commit is done again after a restart.
     fn process(&mut self, record: RecordOf<Self::In>, ctx: &mut Context<'_, Self>)
     -> ProcessResult;
 

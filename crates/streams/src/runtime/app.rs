@@ -6,7 +6,7 @@ use super::thread::ThreadParts;
 use super::{thread_main, topics};
 use crate::config::{Settings, StreamsConfig};
 use crate::error::{Error, ErrorKind, Result};
-use crate::state::{StateDirectory, StoreBudget, clean_up};
+use crate::state::{StateDirectory, clean_up};
 use crate::task::TaskPlan;
 use crate::topology::Topology;
 use kstreams_client::driver::tcp::TcpNetwork;
@@ -14,6 +14,7 @@ use kstreams_client::{
     Client, ClientConfig, Compression, ErrorKind as ClientErrorKind, FetchConfig, GroupConfig,
     Isolation, Network, ProducerConfig, Results, Topic, TopicDescription, Waker,
 };
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -94,7 +95,7 @@ impl KafkaStreams {
         self.shared.lock().error.take().map_or(Ok(()), Err)
     }
 
-    /// Runs until Ctrl-C or SIGTERM, then closes; or until the application fails.
+    /// Runs until Ctrl-C or SIGTERM, then closes; or until the application fails. A second signal ends the process at once.
     ///
     /// # Errors
     /// The first fatal error of the application.
@@ -106,8 +107,13 @@ impl KafkaStreams {
         let handle = signals.handle();
         let shared = self.shared.clone();
         let waiting = spawn("kstreams-signals", move || {
-            if signals.forever().next().is_some() {
+            let mut signals = signals.forever();
+            if signals.next().is_some() {
                 shared.request_close();
+            }
+            // Who asks twice does not want to wait.
+            if let Some(signal) = signals.next() {
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
         })?;
         self.wait_for(Duration::MAX, State::is_terminal);
@@ -189,20 +195,25 @@ impl KafkaStreamsBuilder {
         let directory = open_directory(&self.topology, &settings)?;
         let process =
             directory.as_ref().map_or_else(Uuid::new_v4, |directory| directory.process_id());
-        let shared = Arc::new(Shared::new(self.listener, settings.stream_threads));
-        let mut threads = Vec::new();
-        shared.become_state(State::Rebalancing);
+        let shared = Arc::new(Shared::new(self.listener));
+        // From here on a failure closes what was started: the handle is dropped.
+        let app = KafkaStreams { shared, threads: Mutex::default() };
+        app.shared.become_state(State::Rebalancing);
         for index in 0..settings.stream_threads {
             let name = cluster.thread_name(process, index);
             let parts = cluster.thread_parts(&self.topology, &directory, process, &name, index)?;
-            shared.add_waker(parts.client.waker());
-            let shared = shared.clone();
-            threads.push(spawn(&name, move || {
+            app.shared.add_thread(parts.client.waker());
+            let shared = app.shared.clone();
+            let thread = spawn(&name, move || {
                 let clock = SystemClock::default();
                 thread_main::run(index, parts, &shared, &clock as &dyn Clock);
-            })?);
+            });
+            let thread = thread.inspect_err(|_| {
+                app.shared.thread_state(index, ThreadState::Dead);
+            })?;
+            app.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         }
-        Ok(KafkaStreams { shared, threads: Mutex::new(threads) })
+        Ok(app)
     }
 }
 
@@ -245,6 +256,8 @@ impl Cluster {
         let config = ClientConfig {
             client_id: name.to_string(),
             request_timeout: wire.request_timeout,
+            // Tasks wait for the brokers as long as they may.
+            operation_timeout: settings.task_timeout.max(wire.request_timeout),
             reconnect_backoff: wire.reconnect_backoff,
             reconnect_backoff_max: wire.reconnect_backoff_max,
             retry_backoff: wire.retry_backoff,
@@ -329,12 +342,11 @@ impl Cluster {
                 application_id: settings.application_id.clone(),
                 source: settings.source.clone(),
                 log_mode: settings.log_mode,
-                budget: StoreBudget {
-                    record_cache_bytes: settings.cache_bytes / settings.stream_threads,
-                    read_cache_bytes: settings.memory_budget / 2 / settings.stream_threads,
-                },
             },
-            group: GroupConfig::new(&*settings.application_id, process.to_string(), group),
+            group: GroupConfig {
+                description: Some(topics::description(topology.graph(), &settings.application_id)),
+                ..GroupConfig::new(&*settings.application_id, process.to_string(), group)
+            },
             producer,
             directory: directory.clone(),
             cleans: index == 0,
@@ -372,16 +384,21 @@ struct Inner {
     closing: bool,
     error: Option<Error>,
     wakers: Vec<Waker>,
+    /// Changes of the state that the listener was not told yet.
+    untold: VecDeque<(State, State)>,
+    telling: bool,
 }
 
 impl Shared {
-    fn new(listener: Option<Listener>, threads: usize) -> Self {
+    fn new(listener: Option<Listener>) -> Self {
         let inner = Inner {
             state: State::Created,
-            threads: vec![ThreadState::Starting; threads],
+            threads: Vec::new(),
             closing: false,
             error: None,
             wakers: Vec::new(),
+            untold: VecDeque::new(),
+            telling: false,
         };
         Shared { inner: Mutex::new(inner), changed: Condvar::new(), listener }
     }
@@ -390,8 +407,10 @@ impl Shared {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add_waker(&self, waker: Waker) {
-        self.lock().wakers.push(waker);
+    fn add_thread(&self, waker: Waker) {
+        let mut inner = self.lock();
+        inner.threads.push(ThreadState::Starting);
+        inner.wakers.push(waker);
     }
 
     pub(super) fn is_closing(&self) -> bool {
@@ -403,6 +422,11 @@ impl Shared {
         let mut inner = self.lock();
         inner.closing = true;
         inner.wakers.iter().for_each(Waker::wake);
+        let has_threads = !inner.threads.is_empty();
+        drop(inner);
+        if !has_threads {
+            self.become_state(State::NotRunning);
+        }
     }
 
     /// A thread failed: the whole instance stops.
@@ -433,17 +457,25 @@ impl Shared {
     }
 
     fn become_state(&self, next: State) {
-        let before = {
-            let mut inner = self.lock();
-            if !inner.state.may_become(next) {
-                return;
-            }
-            std::mem::replace(&mut inner.state, next)
-        };
-        tracing::info!(from = %before, to = %next, "application");
-        if let Some(listener) = &self.listener {
-            listener(next, before);
+        let mut inner = self.lock();
+        if !inner.state.may_become(next) {
+            return;
         }
+        let before = std::mem::replace(&mut inner.state, next);
+        tracing::info!(from = %before, to = %next, "application");
+        inner.untold.push_back((next, before));
         self.changed.notify_all();
+        if std::mem::replace(&mut inner.telling, true) {
+            return;
+        }
+        // One thread at a time tells, outside the lock and in order; the listener may use the handle.
+        while let Some((next, before)) = inner.untold.pop_front() {
+            drop(inner);
+            if let Some(listener) = &self.listener {
+                listener(next, before);
+            }
+            inner = self.lock();
+        }
+        inner.telling = false;
     }
 }

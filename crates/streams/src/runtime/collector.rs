@@ -23,6 +23,8 @@ pub(super) struct ProducerCollector {
     unwatched: Vec<Arc<str>>,
     /// Bytes at which processing pauses.
     buffer_bytes: usize,
+    /// Bytes of records that wait for metadata.
+    deferred_bytes: usize,
 }
 
 struct Topic {
@@ -46,7 +48,7 @@ struct Deferred {
 impl ProducerCollector {
     pub(super) fn new(producer: Producer, buffer_bytes: usize) -> Self {
         let (topics, by_name, unwatched) = (Vec::new(), BTreeMap::new(), Vec::new());
-        ProducerCollector { producer, topics, by_name, unwatched, buffer_bytes }
+        ProducerCollector { producer, topics, by_name, unwatched, buffer_bytes, deferred_bytes: 0 }
     }
 
     /// The topics that were met since the last call.
@@ -71,6 +73,7 @@ impl ProducerCollector {
         for record in std::mem::take(&mut topic.deferred) {
             let Deferred { key, value, timestamp, headers } = &record;
             let (key, value) = (key.as_deref(), value.as_deref());
+            self.deferred_bytes -= size(key, value);
             let record = Outgoing { timestamp: *timestamp, key, value, headers };
             self.append(handle, Placement::ByKey, record)?;
         }
@@ -92,6 +95,12 @@ impl ProducerCollector {
             }
         }
         Ok(self.producer.poll(now))
+    }
+
+    /// Whether the number of partitions is known of every topic that the cluster has.
+    pub(super) fn knows_topics(&self) -> bool {
+        let unknown = |topic: &Topic| topic.partitions.is_none() && topic.missing_since.is_none();
+        !self.topics.iter().any(unknown)
     }
 
     /// Whether records still wait for metadata; a flush would miss them.
@@ -131,6 +140,7 @@ impl ProducerCollector {
     }
 
     fn defer(&mut self, topic: TopicHandle, record: Outgoing) {
+        self.deferred_bytes += size(record.key, record.value);
         self.topics[topic.0].deferred.push(Deferred {
             key: record.key.map(Bytes::copy_from_slice),
             value: record.value.map(Bytes::copy_from_slice),
@@ -138,6 +148,10 @@ impl ProducerCollector {
             headers: record.headers.clone(),
         });
     }
+}
+
+fn size(key: Option<&[u8]>, value: Option<&[u8]>) -> usize {
+    key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len)
 }
 
 impl RecordCollector for ProducerCollector {
@@ -201,6 +215,6 @@ impl RecordCollector for ProducerCollector {
     }
 
     fn is_full(&self) -> bool {
-        self.producer.buffered_bytes() >= self.buffer_bytes
+        self.producer.buffered_bytes() + self.deferred_bytes >= self.buffer_bytes
     }
 }

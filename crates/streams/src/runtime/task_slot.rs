@@ -16,7 +16,7 @@ use super::topics;
 use crate::config::Settings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::processor::TaskId;
-use crate::state::{DirectoryLock, StateDirectory, TaskBackends};
+use crate::state::{DirectoryLock, StateDirectory, StoreBudget, TaskBackends};
 use crate::task::{Restoring, StreamTask, TaskPlan};
 use crate::topology::{AutoOffsetReset, NodeKind};
 use kstreams_client::{
@@ -38,6 +38,7 @@ pub(super) struct SlotContext<'a> {
     pub(super) collector: &'a Rc<RefCell<ProducerCollector>>,
     pub(super) directory: Option<&'a Arc<StateDirectory>>,
     pub(super) plan: &'a TaskPlan,
+    pub(super) budget: &'a StoreBudget,
     pub(super) settings: &'a Settings,
     pub(super) now: Now,
 }
@@ -133,7 +134,9 @@ impl TaskSlot {
                 Ok((phase, true))
             }
             Phase::Positioning { task, mut committed, mut ends } => {
-                if !(committed.is_done() && ends.is_done()) {
+                // A partitioner needs to know how many partitions its topic has.
+                let known = cx.collector.borrow().knows_topics();
+                if !(known && committed.is_done() && ends.is_done()) {
                     return Ok((Phase::Positioning { task, committed, ends }, false));
                 }
                 let (committed, ends) = (committed.try_take(), ends.try_take());
@@ -209,8 +212,9 @@ impl TaskSlot {
     fn build(&mut self, backends: TaskBackends, cx: &mut SlotContext<'_>) -> Result<Phase> {
         let read: BTreeSet<&str> = self.inputs.keys().map(|input| &*input.topic).collect();
         let collector = cx.collector.clone();
-        let task =
-            StreamTask::build(cx.plan, self.id, backends, collector, |topic| read.contains(topic))?;
+        let task = StreamTask::build(cx.plan, self.id, backends, cx.budget, collector, |topic| {
+            read.contains(topic)
+        })?;
         Ok(self.ask_positions(Box::new(task), cx))
     }
 
@@ -259,14 +263,19 @@ impl TaskSlot {
     }
 
     /// Takes records of an input partition.
-    pub(super) fn add_input(&mut self, fetched: Fetched) {
-        let Phase::Running(task) = &mut self.phase else { return };
-        let Some(input) = self.inputs.get_mut(&fetched.partition) else { return };
+    pub(super) fn add_input(&mut self, fetched: Fetched, now: Now) -> Result<()> {
+        let Phase::Running(task) = &mut self.phase else { return Ok(()) };
+        let Some(input) = self.inputs.get_mut(&fetched.partition) else { return Ok(()) };
+        task.set_wall_clock(now.wall);
         input.fetched(&fetched);
         let Fetched { partition, batches, next_offset, credit, .. } = fetched;
-        if task.add(&partition.topic, partition.partition, batches, next_offset) {
+        let position = task.add(&partition.topic, partition.partition, batches, next_offset)?;
+        if let Some(position) = position {
             input.hold(next_offset, credit);
+            // Records that are left out are used up already.
+            input.release(position);
         }
+        Ok(())
     }
 
     /// Takes records of a changelog.

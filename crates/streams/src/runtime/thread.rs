@@ -13,7 +13,7 @@ use super::topics;
 use crate::config::Settings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::processor::TaskId;
-use crate::state::StateDirectory;
+use crate::state::{StateDirectory, StoreBudget};
 use crate::task::{RecordCollector, TaskPlan};
 use kstreams_client::{
     Client, ClientError, Event, Fetched, GroupConfig, GroupStatus, GroupStatusKind, Pending,
@@ -61,7 +61,10 @@ pub(super) struct StreamThread {
     pub(super) commit: Commit,
     pub(super) purge: Purge,
     pub(super) last_commit: Duration,
+    /// The repartition topics of the application, with their names on the cluster.
+    pub(super) repartition_topics: BTreeSet<Arc<str>>,
     plan: TaskPlan,
+    budget: StoreBudget,
     directory: Option<Arc<StateDirectory>>,
     /// The assignment that is not carried out yet.
     target: Option<(i32, BTreeSet<TaskId>)>,
@@ -83,8 +86,10 @@ impl StreamThread {
     pub(super) fn new(parts: ThreadParts, now: Now) -> Self {
         let ThreadParts { mut client, settings, plan, group, producer, directory, cleans } = parts;
         let buffer = settings.wire.buffer_memory;
+        let (graph, app) = (plan.topology.graph(), &settings.application_id);
+        let repartition_topics = topics::repartition_topics(graph, app);
         let producer = client.producer(producer);
-        let sources = topics::source_topics(plan.topology.graph(), &settings.application_id);
+        let sources = topics::source_topics(graph, app);
         client.watch(sources.into_iter().collect());
         client.join(group);
         StreamThread {
@@ -92,10 +97,12 @@ impl StreamThread {
             purge: Purge::new(settings.repartition_purge_interval),
             next_clean: cleans.then(|| now.monotonic + settings.state_cleanup_delay),
             client,
+            budget: settings.store_budget(),
             settings,
             slots: BTreeMap::new(),
             commit: Commit::Idle,
             last_commit: now.monotonic,
+            repartition_topics,
             plan,
             directory,
             target: None,
@@ -142,12 +149,14 @@ impl StreamThread {
             return Ok(Turn::Again);
         }
         let linger = lingering.map_or(self.settings.poll, |due| due.saturating_sub(now.monotonic));
-        Ok(Turn::Wait(linger.min(self.settings.poll).min(self.until_commit(now))))
+        let uncommitted = self.slots.keys().any(|task| self.needs_commit(*task));
+        let commit = if uncommitted { self.until_commit(now) } else { self.settings.poll };
+        Ok(Turn::Wait(linger.min(self.settings.poll).min(commit)))
     }
 
     fn on_event(&mut self, event: Event, now: Now) -> Result<()> {
         match event {
-            Event::Fetched(fetched) => return self.on_fetched(fetched),
+            Event::Fetched(fetched) => return self.on_fetched(fetched, now),
             Event::PositionReset { reader: Reader::Source, partition, from, to } => {
                 tracing::info!(%partition, from, to, "position reset");
                 if let Some(slot) = self.slot_of(Reader::Source, &partition) {
@@ -157,7 +166,10 @@ impl StreamThread {
             Event::FetchFailed { reader, partition, error }
                 if self.slot_of(reader, &partition).is_some() =>
             {
-                return Err(client_error(error).context(format!("reading {partition}")));
+                return Err(match reader {
+                    Reader::Source => client_error(error).context(format!("reading {partition}")),
+                    Reader::Changelog => unreadable_changelog(&partition, &error),
+                });
             }
             Event::Assigned { epoch, tasks } => self.on_assigned(epoch, &tasks)?,
             Event::Lost { error } => self.on_lost(&error),
@@ -178,15 +190,14 @@ impl StreamThread {
         Ok(())
     }
 
-    fn on_fetched(&mut self, fetched: Fetched) -> Result<()> {
+    fn on_fetched(&mut self, fetched: Fetched, now: Now) -> Result<()> {
         let reader = fetched.reader;
         // Records of a task that has left meanwhile are dropped here, with their credit.
         let Some(slot) = self.slot_of(reader, &fetched.partition) else { return Ok(()) };
         match reader {
-            Reader::Source => slot.add_input(fetched),
-            Reader::Changelog => slot.add_changelog(fetched)?,
+            Reader::Source => slot.add_input(fetched, now),
+            Reader::Changelog => slot.add_changelog(fetched),
         }
-        Ok(())
     }
 
     fn slot_of(&mut self, reader: Reader, partition: &TopicPartition) -> Option<&mut TaskSlot> {
@@ -298,6 +309,7 @@ impl StreamThread {
             collector: &self.collector,
             directory: self.directory.as_ref(),
             plan: &self.plan,
+            budget: &self.budget,
             settings: &self.settings,
             now,
         };
@@ -357,7 +369,7 @@ impl StreamThread {
         self.become_state(ThreadState::Dead);
     }
 
-    /// Sleeps until the client has something, at most `timeout`. The only place where a stream thread waits.
+    /// Sleeps until the client has something, at most `timeout`: where a stream thread that works waits.
     pub(super) fn wait(&mut self, timeout: Duration) {
         self.client.wait(timeout);
     }
@@ -397,4 +409,12 @@ impl StreamThread {
             self.state = next;
         }
     }
+}
+
+fn unreadable_changelog(partition: &TopicPartition, error: &ClientError) -> Error {
+    let message = format!(
+        "cannot restore from {partition}: {error}; if the topic was cut or made again, delete the local state \
+         (KafkaStreams::clean_up) to restore from what is there"
+    );
+    Error::new(ErrorKind::State, message)
 }

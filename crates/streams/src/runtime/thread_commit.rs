@@ -26,8 +26,8 @@ use std::time::Duration;
 /// Where a commit is.
 pub(super) enum Commit {
     Idle,
-    Deferred,
-    Flushing(Pending<Flushed>),
+    Deferred(Vec<TaskId>),
+    Flushing(Vec<TaskId>, Pending<Flushed>),
     Offsets {
         pending: Pending<Results<TopicPartition>>,
         batch: Batch,
@@ -85,15 +85,15 @@ impl StreamThread {
     /// Step 1: everything that the processed records lead to goes to the producer.
     pub(super) fn begin_commit(&mut self, now: Now) -> Result<()> {
         self.last_commit = now.monotonic;
-        let mut any = false;
-        for slot in self.slots.values_mut() {
+        let mut tasks = Vec::new();
+        for (id, slot) in &mut self.slots {
             if let Some(task) = slot.running_mut().filter(|task| task.needs_commit()) {
                 task.flush()?;
-                any = true;
+                tasks.push(*id);
             }
         }
-        if any {
-            self.commit = Commit::Deferred;
+        if !tasks.is_empty() {
+            self.commit = Commit::Deferred(tasks);
             self.advance_commit(now)?;
         }
         Ok(())
@@ -113,14 +113,14 @@ impl StreamThread {
 
     fn step_commit(&mut self, commit: Commit, now: Now) -> Result<(Commit, bool)> {
         Ok(match commit {
-            Commit::Deferred if !self.collector.borrow().has_deferred() => {
-                (Commit::Flushing(self.collector.borrow_mut().flush()), true)
+            Commit::Deferred(tasks) if !self.collector.borrow().has_deferred() => {
+                (Commit::Flushing(tasks, self.collector.borrow_mut().flush()), true)
             }
-            Commit::Flushing(mut pending) => match pending.try_take() {
-                None => (Commit::Flushing(pending), false),
+            Commit::Flushing(tasks, mut pending) => match pending.try_take() {
+                None => (Commit::Flushing(tasks, pending), false),
                 Some(flushed) => {
                     let flushed = flushed.map_err(client_error)?;
-                    let batch = self.batch(flushed, now);
+                    let batch = self.batch(tasks, flushed, now);
                     (self.send_offsets(batch)?, true)
                 }
             },
@@ -133,16 +133,15 @@ impl StreamThread {
         })
     }
 
-    fn batch(&self, flushed: Flushed, now: Now) -> Batch {
+    fn batch(&self, tasks: Vec<TaskId>, flushed: Flushed, now: Now) -> Batch {
         let mut batch = Batch {
             ends: flushed.end_offsets.into_iter().filter(|(_, end)| *end >= 0).collect(),
             offsets: BTreeMap::new(),
-            tasks: Vec::new(),
+            tasks,
             since: now.monotonic,
         };
-        for (id, slot) in &self.slots {
-            let Some(task) = slot.running().filter(|task| task.needs_commit()) else { continue };
-            batch.tasks.push(*id);
+        let running = batch.tasks.iter().filter_map(|id| self.slots.get(id)?.running());
+        for task in running {
             for CommitOffset { topic, partition, offset, leader_epoch, .. } in task.offsets() {
                 let leader_epoch = (leader_epoch >= 0).then_some(leader_epoch);
                 let committed = CommittedOffset { offset, leader_epoch, metadata: String::new() };
@@ -211,9 +210,7 @@ impl StreamThread {
             if let Some(input) = slot {
                 input.committed = Some(offset);
             }
-            if partition.topic.ends_with("-repartition")
-                && partition.topic.starts_with(&*self.settings.application_id)
-            {
+            if self.repartition_topics.contains(&partition.topic) {
                 self.purge.committed(partition.clone(), offset);
             }
         }

@@ -3,7 +3,10 @@
 
 use crate::config::Settings;
 use crate::processor::TaskId;
-use crate::topology::{Graph, RepartitionTopic};
+use crate::topology::{Graph, NodeKind, RepartitionTopic, SinkTopic};
+use kstreams_client::topology_description::{
+    TopologyDescription, TopologyDescriptionNode, TopologyDescriptionSubtopology,
+};
 use kstreams_client::{GroupTopology, InternalTopic, Subtopology, Task, TopicPartition};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -50,12 +53,68 @@ fn subtopology(graph: &Graph, settings: &Settings, number: u32) -> Subtopology {
     }
 }
 
+const SOURCE: i8 = 1;
+const PROCESSOR: i8 = 2;
+const SINK: i8 = 3;
+
+/// The topology node by node, for brokers that ask for it.
+pub(super) fn description(graph: &Graph, application_id: &str) -> TopologyDescription {
+    let mut description = TopologyDescription::default();
+    for (number, subtopology) in graph.subtopologies.iter().enumerate() {
+        let mut described = TopologyDescriptionSubtopology::default();
+        described.subtopology_id = number.to_string().into();
+        described.nodes = subtopology
+            .nodes
+            .iter()
+            .map(|&index| described_node(graph, application_id, index))
+            .collect();
+        description.subtopologies.push(described);
+    }
+    description
+}
+
+fn described_node(graph: &Graph, app: &str, index: usize) -> TopologyDescriptionNode {
+    let node = &graph.nodes[index];
+    let topic = |topic: &Arc<str>| graph.topic_name(app, topic).to_string().into();
+    let mut described = TopologyDescriptionNode::default();
+    described.name = node.name.to_string().into();
+    described.successors = graph
+        .nodes
+        .iter()
+        .filter(|child| child.parents.contains(&index))
+        .map(|child| child.name.to_string().into())
+        .collect();
+    match &node.kind {
+        NodeKind::Source(source) => {
+            described.node_type = SOURCE;
+            described.source_topics = source.topics.iter().map(topic).collect();
+        }
+        NodeKind::Processor { .. } => {
+            described.node_type = PROCESSOR;
+            described.stores = node.stores.iter().map(|store| store.to_string().into()).collect();
+        }
+        NodeKind::Sink { topic: target, .. } => {
+            described.node_type = SINK;
+            described.sink_topic = match target {
+                SinkTopic::Fixed(fixed) => Some(topic(fixed)),
+                SinkTopic::Computed(_) => None,
+            };
+        }
+    }
+    described
+}
+
 /// All topics that the application reads, with their names on the cluster.
 pub(super) fn source_topics(graph: &Graph, application_id: &str) -> BTreeSet<Arc<str>> {
     (0..graph.subtopologies.len() as u32)
         .flat_map(|number| graph.source_topics(number))
         .map(|topic| graph.topic_name(application_id, &topic))
         .collect()
+}
+
+/// The repartition topics, with their names on the cluster.
+pub(super) fn repartition_topics(graph: &Graph, application_id: &str) -> BTreeSet<Arc<str>> {
+    graph.repartition_topics.keys().map(|topic| graph.topic_name(application_id, topic)).collect()
 }
 
 /// The topics that users own and the application reads or writes.

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Within the process each task directory has at most one owner: a task that moves from one thread to another waits until
-//! the first has closed it, and cleaning never touches what has an owner.
+//! the first has closed it, and cleaning never touches what has an owner, nor what is not ours: a Java application may have its
+//! stores beside. Java locks the same file in its own way; both locks are taken, so that the two never run at once.
 
 use crate::error::{Error, Result};
 use crate::processor::TaskId;
@@ -51,6 +52,9 @@ impl DirectoryLock {
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
+        // A change inside gives the directory a new time: its age counts from now on.
+        let mark = self.stores.join(".closed");
+        let _ = File::create(&mark).and_then(|_| fs::remove_file(&mark));
         lock(&self.owned).remove(&self.task);
     }
 }
@@ -101,8 +105,8 @@ impl StateDirectory {
         for (task, path) in task_directories(&self.path)? {
             // Ownership is held while deleting: nobody opens what is about to go.
             let Some(owner) = self.try_own(task) else { continue };
-            if age_of(owner.stores()).or_else(|| age_of(&path)).is_some_and(|old| old >= age) {
-                delete(&path)?;
+            if age_of(owner.stores()).is_some_and(|old| old >= age) {
+                delete_stores(&path)?;
                 tracing::info!(%task, path = %path.display(), "obsolete state directory deleted");
             }
         }
@@ -118,7 +122,7 @@ pub(crate) fn clean_up(state_dir: &Path, application_id: &str) -> Result<()> {
     }
     let _lock = lock_file(&path, application_id)?;
     for (_, path) in task_directories(&path)? {
-        delete(&path)?;
+        delete_stores(&path)?;
     }
     Ok(())
 }
@@ -172,6 +176,13 @@ fn lock_file(path: &Path, application_id: &str) -> Result<File> {
         }
         Err(TryLockError::Error(error)) => return Err(failed("lock", &lock_path, error)),
     }
+    if !lock_as_java(&file) {
+        return Err(Error::state(format!(
+            "the state directory {} of application {application_id} is in use by a Java application: \
+             stop it, or give this instance a state.dir of its own",
+            path.display()
+        )));
+    }
     let pid = std::process::id().to_string();
     let written = file.set_len(0).and_then(|()| file.write_all(pid.as_bytes()));
     written.map_err(|error| failed("write", &lock_path, error))?;
@@ -206,8 +217,26 @@ fn create_private(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| failed("make", path, error))
 }
 
-fn delete(path: &Path) -> Result<()> {
-    fs::remove_dir_all(path).map_err(|error| failed("delete", path, error))
+/// Java's lock on a file is a POSIX one, which the standard library's does not see.
+#[cfg(unix)]
+fn lock_as_java(file: &File) -> bool {
+    rustix::fs::fcntl_lock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok()
+}
+
+#[cfg(not(unix))]
+fn lock_as_java(_: &File) -> bool {
+    true
+}
+
+/// Deletes our stores of a task, and the task's directory if nothing else is in it.
+fn delete_stores(task: &Path) -> Result<()> {
+    let stores = task.join(STORES);
+    if stores.exists() {
+        fs::remove_dir_all(&stores).map_err(|error| failed("delete", &stores, error))?;
+    }
+    // It stays if it is not empty.
+    let _ = fs::remove_dir(task);
+    Ok(())
 }
 
 fn failed(what: &str, path: &Path, error: std::io::Error) -> Error {
@@ -254,6 +283,17 @@ mod tests {
         assert_eq!(directory.tasks().expect("lists"), [TASK]);
         directory.clean(Duration::from_secs(10), old).expect("cleans");
         assert!(directory.tasks().expect("lists").is_empty());
+    }
+
+    #[test]
+    fn cleaning_leaves_what_java_has_there() {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let directory = open(root.path(), 1).expect("opens");
+        let java = root.path().join("app/0_3/rocksdb");
+        fs::create_dir_all(&java).expect("made");
+        fs::create_dir_all(root.path().join("app/0_3/kstreams")).expect("made");
+        directory.clean(Duration::ZERO, |_| Some(Duration::ZERO)).expect("cleans");
+        assert!(java.exists() && !root.path().join("app/0_3/kstreams").exists());
     }
 
     /// P63: a task that moves between two threads while the cleaner runs is never lost and never owned twice.

@@ -14,7 +14,7 @@ mod store_set;
 pub(crate) use self::directory::{DirectoryLock, StateDirectory, clean_up};
 pub use self::key_value::{Entries, KeyValueStore, TimestampedKeyValueStore};
 pub(crate) use self::key_value::{KeyValueSerdes, TableChange};
-pub(crate) use self::layers::{LogMode, StoreBudget};
+pub(crate) use self::layers::{Budget, LogMode, StoreBudget};
 pub(crate) use self::spec::{StoreFormat, StoreSpec};
 pub use self::spec::{StoreToken, StoreType, Stores};
 pub(crate) use self::store_set::{LogRecord, StoreSet, TaskBackends};

@@ -95,7 +95,7 @@ impl StoreSet {
         specs: impl IntoIterator<Item = (StoreSpec, Option<Arc<str>>)>,
         mut backends: TaskBackends,
         log_mode: LogMode,
-        budget: StoreBudget,
+        budget: &StoreBudget,
     ) -> Result<Self> {
         let mut stores = Vec::new();
         for (spec, changelog) in specs {

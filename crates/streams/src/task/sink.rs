@@ -7,7 +7,7 @@ use crate::record::{Record, RecordMetadata};
 use crate::serde::{At, Presence, SerdeRef};
 use crate::topology::erased::{Fault, NodeFactory, Port, Receive, node_factory};
 use crate::topology::{RecordToPartition, StreamPartitioner, TopicNameExtractor, TopicTarget};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) struct SinkSpec<K, V> {
 }
 
 enum Target<K, V> {
-    Fixed { name: Arc<str>, handle: Cell<Option<TopicHandle>> },
+    Fixed { name: Arc<str>, handle: TopicHandle },
     Computed(Arc<dyn TopicNameExtractor<K, V>>),
 }
 
@@ -40,14 +40,7 @@ struct Sink<K, V> {
 impl<K: 'static, V: 'static> Receive<K, V> for Sink<K, V> {
     fn receive(&self, record: Record<K, V>) -> Result<(), Fault> {
         match &self.target {
-            Target::Fixed { name, handle } => {
-                let handle = handle.get().unwrap_or_else(|| {
-                    let found = self.collector.borrow_mut().topic(name);
-                    handle.set(Some(found));
-                    found
-                });
-                self.write(name, handle, &record)
-            }
+            Target::Fixed { name, handle } => self.write(name, *handle, &record),
             Target::Computed(extractor) => {
                 let RecordContext { topic, partition, offset, .. } = self.task.record();
                 let metadata =
@@ -121,11 +114,12 @@ pub(crate) fn sink<K: 'static, V: 'static>(spec: SinkSpec<K, V>) -> NodeFactory 
         let task = wiring.task().clone();
         let target = match &spec.target {
             TopicTarget::Fixed(topic) => {
-                let name = match spec.internal {
+                let name: Arc<str> = match spec.internal {
                     true => format!("{}-{topic}", task.application_id).into(),
                     false => topic.clone(),
                 };
-                Target::Fixed { name, handle: Cell::new(None) }
+                let handle = wiring.collector().borrow_mut().topic(&name);
+                Target::Fixed { name, handle }
             }
             TopicTarget::Computed(extractor) => Target::Computed(extractor.clone()),
         };

@@ -273,7 +273,8 @@ impl<K: 'static, V: 'static> Reader<K, V> {
         let timestamp = self.timestamp(raw, &key, &value, &headers, partition_time)?;
         if timestamp < 0 {
             self.task.enter_partition(&self.topic, self.partition);
-            self.task.drop_record(&self.topic, "its extracted timestamp is negative");
+            self.task.enter_offset(raw.offset);
+            self.task.drop_record("source", "its extracted timestamp is negative");
             return Ok(None);
         }
         Ok(Some(Record { key, value, timestamp, headers }))

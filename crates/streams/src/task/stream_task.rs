@@ -22,7 +22,6 @@ pub(crate) struct TaskPlan {
     pub(crate) application_id: Arc<str>,
     pub(crate) source: SourceSettings,
     pub(crate) log_mode: LogMode,
-    pub(crate) budget: StoreBudget,
 }
 
 /// The offset to commit for an input partition.
@@ -50,11 +49,12 @@ pub(crate) struct StreamTask {
 }
 
 impl StreamTask {
-    /// Builds the nodes over restored engines. `partitions` tells how many partitions a topic has.
+    /// Builds the nodes over restored engines. `reads` tells whether a topic has the task's partition.
     pub(crate) fn build(
         plan: &TaskPlan,
         id: TaskId,
         backends: TaskBackends,
+        budget: &StoreBudget,
         collector: Rc<RefCell<dyn RecordCollector>>,
         reads: impl Fn(&str) -> bool,
     ) -> Result<Self> {
@@ -66,9 +66,11 @@ impl StreamTask {
         let specs = specs.map(|spec| {
             (spec.clone(), ChangelogTopic::of(app, spec).map(|changelog| changelog.name))
         });
-        let stores = StoreSet::open(app, specs, backends, plan.log_mode, plan.budget)?;
-        let TaskNodes { sources, closers } =
-            graph.instantiate(id.subtopology, &context, &stores, &collector)?;
+        let stores = StoreSet::open(app, specs, backends, plan.log_mode, budget)?;
+        let instantiate =
+            AssertUnwindSafe(|| graph.instantiate(id.subtopology, &context, &stores, &collector));
+        let nodes = catch_unwind(instantiate).map_err(|panic| panicked(&*panic))?;
+        let TaskNodes { sources, closers } = nodes?;
         let mut inputs = Vec::new();
         for (topics, source) in sources {
             for topic in topics {
@@ -109,20 +111,34 @@ impl StreamTask {
         }
     }
 
-    /// Adds fetched records; false if the task does not read the partition.
+    /// Adds fetched records; gives how far the partition is now, or nothing if the task does not read it.
     pub(crate) fn add(
         &mut self,
         topic: &str,
         partition: i32,
         batches: Vec<RecordReader>,
         next_offset: i64,
-    ) -> bool {
-        let Some(input) = self.group.input_mut(topic, partition) else { return false };
+    ) -> Result<Option<i64>> {
+        let Some(input) = self.group.input_mut(topic, partition) else { return Ok(None) };
         let before = input.position();
-        input.add(batches, next_offset);
+        // Serdes and timestamp extractors are user code as well.
+        let add = AssertUnwindSafe(|| input.add(batches, next_offset));
+        catch_unwind(add).map_err(|panic| {
+            panicked(&*panic)
+                .context(format!(
+                    "reading topic {topic}, partition {partition}, after offset {}",
+                    before.0
+                ))
+                .context(format!("task {}", self.context.task_id))
+        })?;
         // Records that are left out move the position without being processed.
         self.dirty |= input.position() != before && input.head_time().is_none();
-        true
+        Ok(Some(input.position().0))
+    }
+
+    /// The wall clock of this turn.
+    pub(crate) fn set_wall_clock(&self, wall_clock: i64) {
+        self.context.set_wall_clock(wall_clock);
     }
 
     /// Processes up to `count` records; gives how many there were. A panic of user code becomes an error.
@@ -143,19 +159,13 @@ impl StreamTask {
         Ok(done)
     }
 
+    /// A panic while the record in hand was processed.
     fn panicked(&self, panic: &(dyn std::any::Any + Send)) -> Error {
-        let message = panic
-            .downcast_ref::<&str>()
-            .map(ToString::to_string)
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "no message".into());
         let record = self.context.record();
-        Error::new(ErrorKind::Processing, format!("user code panicked: {message}")).context(
-            format!(
-                "topic {}, partition {}, offset {}",
-                record.topic, record.partition, record.offset
-            ),
-        )
+        panicked(panic).context(format!(
+            "topic {}, partition {}, offset {}",
+            record.topic, record.partition, record.offset
+        ))
     }
 
     /// Whether a commit would change anything.
@@ -170,6 +180,8 @@ impl StreamTask {
     /// The first step of a commit (see [`super::commit`]): everything that the records since the last one lead to goes to the
     /// collector.
     pub(crate) fn flush(&mut self) -> Result<()> {
+        // What happens from here on belongs to the next commit.
+        self.dirty = false;
         let run = AssertUnwindSafe(|| self.stores.flush(&self.context).map_err(Fault::into_error));
         let flushed = catch_unwind(run).unwrap_or_else(|panic| Err(self.panicked(&*panic)));
         flushed
@@ -213,7 +225,6 @@ impl StreamTask {
 
     /// The last step of a commit: what Kafka has confirmed goes to the engines.
     pub(crate) fn committed(&mut self, changelog_offsets: &[Option<i64>]) -> Result<()> {
-        self.dirty = false;
         let committed = self.stores.commit(changelog_offsets);
         committed.map_err(|error| error.context(format!("task {}", self.id())))
     }
@@ -225,4 +236,14 @@ impl StreamTask {
         }
         self.stores.into_backends()
     }
+}
+
+/// What user code said when it panicked.
+fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
+    let message = panic
+        .downcast_ref::<&str>()
+        .map(ToString::to_string)
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".into());
+    Error::new(ErrorKind::Processing, format!("user code panicked: {message}"))
 }

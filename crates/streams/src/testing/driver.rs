@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::processor::{InitContext, TaskId};
 use crate::record::Headers;
 use crate::serde::{DefaultSerde, SerdeRef};
-use crate::state::{StoreBudget, StoreToken, StoreType, TaskBackends};
+use crate::state::{StoreToken, StoreType, TaskBackends};
 use crate::task::{StreamTask, TaskPlan};
 use crate::topology::Topology;
 use bytes::Bytes;
@@ -67,11 +67,8 @@ impl TopologyTestDriver {
             application_id: settings.application_id.clone(),
             source: settings.source.clone(),
             log_mode: settings.log_mode,
-            budget: StoreBudget {
-                record_cache_bytes: settings.cache_bytes,
-                read_cache_bytes: settings.memory_budget / 4,
-            },
         };
+        let budget = settings.store_budget();
         let has_directory = config.is_set("state.dir");
         let mut tasks = Vec::new();
         for subtopology in 0..topology.graph().subtopologies.len() as u32 {
@@ -81,7 +78,8 @@ impl TopologyTestDriver {
                 app.join(id.to_string()).join("kstreams")
             });
             let backends = TaskBackends::new(path);
-            tasks.push(StreamTask::build(&plan, id, backends, recorder.clone(), |_| true)?);
+            tasks
+                .push(StreamTask::build(&plan, id, backends, &budget, recorder.clone(), |_| true)?);
         }
         Ok(TopologyTestDriver {
             settings,
@@ -189,7 +187,8 @@ impl TopologyTestDriver {
         let batch = one_record(*offset, timestamp, key, value, headers)?;
         *offset += 1;
         for task in &mut self.tasks {
-            if task.add(topic, 0, vec![batch.clone()], *offset) {
+            task.set_wall_clock(self.wall_clock);
+            if task.add(topic, 0, vec![batch.clone()], *offset)?.is_some() {
                 return Ok(());
             }
         }

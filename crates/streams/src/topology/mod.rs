@@ -20,8 +20,8 @@ pub use self::consumed::{AutoOffsetReset, Consumed};
 pub(crate) use self::instantiate::TaskNodes;
 pub(crate) use self::internal_topics::{ChangelogTopic, RepartitionTopic, changelog_name};
 pub(crate) use self::names::check_name;
-pub(crate) use self::node::NodeKind;
 use self::node::NodeSpec;
+pub(crate) use self::node::{NodeKind, SinkTopic};
 pub use self::produced::{
     Produced, RecordToPartition, StreamPartitioner, TopicNameExtractor, TopicTarget,
 };

@@ -7,7 +7,8 @@ use crate::operators::not_null_key;
 use crate::serde::SerdeRef;
 use crate::task::SinkSpec;
 use crate::topology::{
-    Consumed, RepartitionTopic, TopicTarget, operator_kind, sink_kind, source_kind,
+    Consumed, FailOnInvalidTimestamp, RepartitionTopic, TopicTarget, operator_kind, sink_kind,
+    source_kind,
 };
 use std::cell::RefCell;
 use std::panic::Location;
@@ -83,7 +84,9 @@ impl PlanRef {
             value: value.clone(),
             partitioner: None,
         };
+        // The time was extracted before; a default extractor of the application is for its own inputs.
         let consumed = Consumed::with(key.clone(), value.clone());
+        let consumed = consumed.timestamp_extractor(FailOnInvalidTimestamp);
         let name = source.clone();
         let node = RepartitionNode {
             filter: (filter, operator_kind::<(K, V), (K, V)>(not_null_key::<K, V>(key.clone()))),

@@ -18,21 +18,28 @@ pub(super) struct Changelog {
     pub(super) mode: LogMode,
     format: StoreFormat,
     pending: Vec<(Bytes, Option<Bytes>, i64)>,
+    pending_bytes: usize,
 }
 
 impl Changelog {
     pub(super) fn new(mode: LogMode, format: StoreFormat) -> Self {
-        Changelog { mode, format, pending: Vec::new() }
+        Changelog { mode, format, pending: Vec::new(), pending_bytes: 0 }
     }
 
     pub(super) fn note(&mut self, key: &[u8], value: Option<&Bytes>, timestamp: i64) {
         if self.mode == LogMode::EveryWrite {
+            self.pending_bytes += key.len() + value.map_or(0, Bytes::len);
             self.pending.push((Bytes::copy_from_slice(key), value.cloned(), timestamp));
         }
     }
 
     pub(super) fn take_pending(&mut self) -> Vec<(Bytes, Option<Bytes>, i64)> {
+        self.pending_bytes = 0;
         std::mem::take(&mut self.pending)
+    }
+
+    pub(super) fn pending_bytes(&self) -> usize {
+        self.pending_bytes
     }
 
     /// The record of a write: a value without its timestamp prefix, at the value's own time. A deletion has the time of the

@@ -1,5 +1,6 @@
 //! The layers of one key-value store, put together.
 
+use super::budget::StoreBudget;
 use super::changelog::{Changelog, LogMode};
 use super::record_cache::{Flushed, RecordCache};
 use super::write_buffer::WriteBuffer;
@@ -29,25 +30,18 @@ pub(crate) struct KeyValueLayers {
     pub(crate) sends_old_values: bool,
 }
 
-/// The room that a store has in memory.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct StoreBudget {
-    pub(crate) record_cache_bytes: usize,
-    pub(crate) read_cache_bytes: usize,
-}
-
 impl KeyValueLayers {
     pub(crate) fn new(
         spec: &StoreSpec,
         engine: Box<dyn Engine>,
         log_mode: LogMode,
-        budget: StoreBudget,
+        budget: &StoreBudget,
     ) -> Self {
-        let cached = spec.caching && budget.record_cache_bytes > 0;
+        let cached = spec.caching && !budget.record_cache.is_nothing();
         KeyValueLayers {
-            cache: cached.then(|| RecordCache::new(budget.record_cache_bytes)),
+            cache: cached.then(|| RecordCache::new(budget.record_cache.clone())),
             changelog: spec.logging.is_some().then(|| Changelog::new(log_mode, spec.format)),
-            buffer: WriteBuffer::new(budget.read_cache_bytes),
+            buffer: WriteBuffer::new(budget.read_cache.clone()),
             engine,
             listener: None,
             sends_old_values: false,
@@ -146,7 +140,8 @@ impl KeyValueLayers {
     }
 
     pub(crate) fn uncommitted_bytes(&self) -> usize {
-        self.buffer.uncommitted_bytes()
+        let pending = self.changelog.as_ref().map_or(0, Changelog::pending_bytes);
+        self.buffer.uncommitted_bytes() + pending
     }
 
     /// Takes the writes since the last commit for the engine, sorted by key.

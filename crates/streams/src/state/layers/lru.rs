@@ -8,7 +8,7 @@ use std::hash::BuildHasher;
 /// No neighbour.
 const NONE: u32 = u32::MAX;
 
-/// Entries by key, linked from the most to the least recently used.
+/// Entries by key, linked from the most to the least recently used. A pinned entry is in no order until it is unpinned.
 pub(super) struct Lru<T> {
     table: HashTable<u32>,
     slots: Vec<Slot<T>>,
@@ -23,6 +23,7 @@ struct Slot<T> {
     value: Option<T>,
     newer: u32,
     older: u32,
+    pinned: bool,
 }
 
 /// The place of an entry; valid until the entry is removed.
@@ -53,7 +54,7 @@ impl<T> Lru<T> {
         let hash = self.hasher.hash_one(key);
         let slots = &self.slots;
         let place = *self.table.find(hash, |&place| slots[place as usize].key == key)?;
-        if self.newest != place {
+        if self.newest != place && !self.slots[place as usize].pinned {
             self.unlink(place);
             self.link_newest(place);
         }
@@ -63,7 +64,7 @@ impl<T> Lru<T> {
     /// Adds an entry that is not there yet, as the most recently used one.
     pub(super) fn insert(&mut self, key: Bytes, value: T) -> Place {
         let hash = self.hasher.hash_one(&key[..]);
-        let slot = Slot { key, value: Some(value), newer: NONE, older: NONE };
+        let slot = Slot { key, value: Some(value), newer: NONE, older: NONE, pinned: false };
         let place = match self.free.pop() {
             Some(place) => {
                 self.slots[place as usize] = slot;
@@ -93,24 +94,35 @@ impl<T> Lru<T> {
         self.slots[place.0 as usize].value.as_mut()
     }
 
-    /// The least recently used entry.
-    pub(super) fn oldest(&self) -> Option<Place> {
-        (self.oldest != NONE).then_some(Place(self.oldest))
+    /// Takes an entry out of the order of use.
+    pub(super) fn pin(&mut self, place: Place) {
+        if !std::mem::replace(&mut self.slots[place.0 as usize].pinned, true) {
+            self.unlink(place.0);
+        }
     }
 
-    /// The entry that was used next after this one.
-    pub(super) fn newer(&self, place: Place) -> Option<Place> {
-        let newer = self.slots[place.0 as usize].newer;
-        (newer != NONE).then_some(Place(newer))
+    /// Puts a pinned entry back, as the most recently used one.
+    pub(super) fn unpin(&mut self, place: Place) {
+        if std::mem::replace(&mut self.slots[place.0 as usize].pinned, false) {
+            self.link_newest(place.0);
+        }
+    }
+
+    /// The least recently used entry that is not pinned.
+    pub(super) fn oldest(&self) -> Option<Place> {
+        (self.oldest != NONE).then_some(Place(self.oldest))
     }
 
     pub(super) fn remove(&mut self, place: Place) -> Option<(Bytes, T)> {
         let Place(index) = place;
         let hash = self.hasher.hash_one(&self.slots[index as usize].key[..]);
         self.table.find_entry(hash, |&other| other == index).ok()?.remove();
-        self.unlink(index);
+        if !self.slots[index as usize].pinned {
+            self.unlink(index);
+        }
         self.free.push(index);
         let slot = &mut self.slots[index as usize];
+        slot.pinned = false;
         Some((std::mem::take(&mut slot.key), slot.value.take()?))
     }
 
@@ -143,11 +155,12 @@ mod tests {
 
     fn order(lru: &Lru<i32>) -> String {
         let mut text = String::new();
-        let mut next = lru.oldest();
-        while let Some(place) = next {
+        let mut next = lru.oldest;
+        while next != NONE {
+            let place = Place(next);
             text += std::str::from_utf8(lru.key(place)).expect("text");
             text += &lru.get(place).expect("value").to_string();
-            next = lru.newer(place);
+            next = lru.slots[next as usize].newer;
         }
         text
     }
@@ -167,5 +180,20 @@ mod tests {
         lru.insert("d".into(), 3);
         assert_eq!(order(&lru), "c2a7d3");
         assert_eq!(lru.len(), 3);
+    }
+
+    #[test]
+    fn a_pinned_entry_is_in_no_order() {
+        let mut lru = Lru::default();
+        let places: Vec<Place> = ["a", "b", "c"].map(|key| lru.insert(key.into(), 1)).into();
+        lru.pin(places[0]);
+        lru.pin(places[0]);
+        lru.touch(b"a").expect("there");
+        assert_eq!(order(&lru), "b1c1");
+        lru.unpin(places[0]);
+        assert_eq!(order(&lru), "b1c1a1");
+        lru.pin(places[1]);
+        assert_eq!(lru.remove(places[1]), Some(("b".into(), 1)));
+        assert_eq!(order(&lru), "c1a1");
     }
 }

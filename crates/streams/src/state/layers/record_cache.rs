@@ -4,6 +4,7 @@
 //! their last writes, as in Java. When the cache is too large, the oldest entry has to go; if it is dirty, all changes go on, at the
 //! next safe point between two records (Java does it inside the write).
 
+use super::budget::Budget;
 use super::lru::{Lru, Place};
 use crate::processor::RecordContext;
 use crate::record::Headers;
@@ -44,19 +45,28 @@ struct Dirty {
     headers: Headers,
 }
 
-#[derive(Default)]
 pub(super) struct RecordCache {
     entries: Lru<Entry>,
     /// Places in the order of their writes.
     writes: Vec<(u64, Place)>,
     last_write: u64,
     bytes: usize,
-    bytes_max: usize,
+    budget: Budget,
 }
 
 impl RecordCache {
-    pub(super) fn new(bytes_max: usize) -> Self {
-        RecordCache { bytes_max, ..RecordCache::default() }
+    pub(super) fn new(budget: Budget) -> Self {
+        RecordCache { entries: Lru::default(), writes: Vec::new(), last_write: 0, bytes: 0, budget }
+    }
+
+    fn grow(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.budget.take(bytes);
+    }
+
+    fn shrink(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+        self.budget.give(bytes);
     }
 
     /// The cached value, if the key is here; `Some(None)` is a cached absence.
@@ -74,12 +84,12 @@ impl RecordCache {
     ) {
         self.last_write += 1;
         let entry = Entry { value, dirty: Some(Dirty { write: self.last_write, record, headers }) };
-        self.bytes += size(key, &entry.value);
+        self.grow(size(key, &entry.value));
         let place = match self.entries.touch(key) {
             Some(place) => {
                 if let Some(old) = self.entries.get_mut(place) {
-                    self.bytes -= size(key, &old.value);
-                    *old = entry;
+                    let old = std::mem::replace(old, entry);
+                    self.shrink(size(key, &old.value));
                 }
                 place
             }
@@ -93,13 +103,13 @@ impl RecordCache {
 
     /// Whether the entries that have to go for lack of room include a change.
     pub(super) fn is_full(&mut self) -> bool {
-        while self.bytes > self.bytes_max {
+        while self.budget.is_exceeded() {
             let Some(place) = self.entries.oldest() else { return false };
             if self.entries.get(place).is_some_and(|entry| entry.dirty.is_some()) {
                 return true;
             }
             if let Some((key, entry)) = self.entries.remove(place) {
-                self.bytes -= size(&key, &entry.value);
+                self.shrink(size(&key, &entry.value));
             }
         }
         false
@@ -147,6 +157,12 @@ impl RecordCache {
     }
 }
 
+impl Drop for RecordCache {
+    fn drop(&mut self) {
+        self.budget.give(self.bytes);
+    }
+}
+
 fn size(key: &[u8], value: &Option<Bytes>) -> usize {
     ENTRY_OVERHEAD + key.len() + value.as_ref().map_or(0, Bytes::len)
 }
@@ -171,7 +187,7 @@ mod tests {
 
     #[test]
     fn the_last_change_of_a_key_comes_out_in_the_order_of_last_writes() {
-        let mut cache = RecordCache::new(1 << 20);
+        let mut cache = RecordCache::new(Budget::new(1 << 20));
         for (key, value) in [("a", "1"), ("b", "1"), ("a", "2"), ("c", "-"), ("b", "2")] {
             put(&mut cache, key, value);
         }
@@ -186,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_full_cache_gives_up_clean_entries_and_asks_for_a_flush_of_dirty_ones() {
-        let mut cache = RecordCache::new(2 * (ENTRY_OVERHEAD + 2));
+        let mut cache = RecordCache::new(Budget::new(2 * (ENTRY_OVERHEAD + 2)));
         put(&mut cache, "a", "1");
         put(&mut cache, "b", "1");
         assert!(!cache.is_full());
@@ -200,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_key_written_again_and_again_takes_no_more_room() {
-        let mut cache = RecordCache::new(1 << 20);
+        let mut cache = RecordCache::new(Budget::new(1 << 20));
         for _ in 0..10_000 {
             put(&mut cache, "a", "1");
         }

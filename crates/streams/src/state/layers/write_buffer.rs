@@ -3,6 +3,7 @@
 //! At a commit its writes go to the engine as one sorted batch. Afterwards the entries stay as a clean read cache, least recently
 //! used within the budget: that cache is most of the speed. An entry may also remember that the engine has no such key.
 
+use super::budget::Budget;
 use super::lru::{Lru, Place};
 use crate::error::Result;
 use crate::state::engine::{Engine, Write};
@@ -24,18 +25,18 @@ pub(super) struct Uncommitted<'a> {
     pub(super) timestamp: i64,
 }
 
-#[derive(Default)]
 pub(super) struct WriteBuffer {
     entries: Lru<Entry>,
     uncommitted: Vec<Place>,
     bytes: usize,
     uncommitted_bytes: usize,
-    bytes_max: usize,
+    budget: Budget,
 }
 
 impl WriteBuffer {
-    pub(super) fn new(bytes_max: usize) -> Self {
-        WriteBuffer { bytes_max, ..WriteBuffer::default() }
+    pub(super) fn new(budget: Budget) -> Self {
+        let (entries, uncommitted) = (Lru::default(), Vec::new());
+        WriteBuffer { entries, uncommitted, bytes: 0, uncommitted_bytes: 0, budget }
     }
 
     pub(super) fn get(&mut self, engine: &dyn Engine, key: &[u8]) -> Result<Option<Bytes>> {
@@ -43,7 +44,7 @@ impl WriteBuffer {
             return Ok(entry.value.clone());
         }
         let value = engine.get(key)?;
-        self.bytes += size(key, &value);
+        self.grow(size(key, &value));
         let entry = Entry { value: value.clone(), uncommitted: None };
         self.entries.insert(Bytes::copy_from_slice(key), entry);
         self.evict();
@@ -52,7 +53,7 @@ impl WriteBuffer {
 
     pub(super) fn put(&mut self, key: &[u8], value: Option<Bytes>, timestamp: i64) {
         let new_size = size(key, &value);
-        self.bytes += new_size;
+        self.grow(new_size);
         self.uncommitted_bytes += new_size;
         let entry = Entry { value, uncommitted: Some(timestamp) };
         let place = match self.entries.touch(key) {
@@ -60,7 +61,7 @@ impl WriteBuffer {
                 if let Some(old) = self.entries.get_mut(place) {
                     let old = std::mem::replace(old, entry);
                     let old_size = size(key, &old.value);
-                    self.bytes -= old_size;
+                    self.shrink(old_size);
                     if old.uncommitted.is_some() {
                         self.uncommitted_bytes -= old_size;
                         return;
@@ -70,7 +71,20 @@ impl WriteBuffer {
             }
             None => self.entries.insert(Bytes::copy_from_slice(key), entry),
         };
+        // It cannot go before the next commit.
+        self.entries.pin(place);
         self.uncommitted.push(place);
+        self.evict();
+    }
+
+    fn grow(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.budget.take(bytes);
+    }
+
+    fn shrink(&mut self, bytes: usize) {
+        self.bytes -= bytes;
+        self.budget.give(bytes);
     }
 
     /// Bytes that only the next commit frees.
@@ -97,6 +111,7 @@ impl WriteBuffer {
             if let Some(entry) = self.entries.get_mut(place) {
                 entry.uncommitted = None;
             }
+            self.entries.unpin(place);
         }
         self.uncommitted_bytes = 0;
         self.evict();
@@ -105,18 +120,17 @@ impl WriteBuffer {
 
     /// Drops clean entries, the oldest first, until the rest fits.
     fn evict(&mut self) {
-        let mut next = self.entries.oldest();
-        while self.bytes > self.bytes_max {
-            let Some(place) = next else { return };
-            next = self.entries.newer(place);
-            if self.entries.get(place).is_some_and(|entry| entry.uncommitted.is_some()) {
-                // Everything older is uncommitted as well: nothing to gain until the next commit.
-                return;
-            }
-            if let Some((key, entry)) = self.entries.remove(place) {
-                self.bytes -= size(&key, &entry.value);
-            }
+        while self.budget.is_exceeded() {
+            let oldest = self.entries.oldest().and_then(|place| self.entries.remove(place));
+            let Some((key, entry)) = oldest else { return };
+            self.shrink(size(&key, &entry.value));
         }
+    }
+}
+
+impl Drop for WriteBuffer {
+    fn drop(&mut self) {
+        self.budget.give(self.bytes);
     }
 }
 
@@ -138,7 +152,7 @@ mod tests {
     fn writes_are_read_at_once_and_leave_sorted() {
         let mut backend = MemoryBackend::default();
         let engine = backend.engine("s").expect("engine");
-        let mut buffer = WriteBuffer::new(1 << 20);
+        let mut buffer = WriteBuffer::new(Budget::new(1 << 20));
         buffer.put(b"y", Some("1".into()), 5);
         buffer.put(b"x", Some("2".into()), 6);
         buffer.put(b"y", None, 7);
@@ -153,18 +167,24 @@ mod tests {
         assert!(buffer.take_writes().is_empty());
         let batch = CommitBatch { writes: vec![("s".into(), writes)], ..CommitBatch::default() };
         backend.commit(batch).expect("commits");
-        assert_eq!(WriteBuffer::new(0).get(&*engine, b"x").expect("get"), Some("2".into()));
+        assert_eq!(
+            WriteBuffer::new(Budget::new(0)).get(&*engine, b"x").expect("get"),
+            Some("2".into())
+        );
     }
 
     #[test]
     fn only_clean_entries_are_evicted() {
         let mut backend = MemoryBackend::default();
         let engine = backend.engine("s").expect("engine");
-        let mut buffer = WriteBuffer::new(0);
+        let mut buffer = WriteBuffer::new(Budget::new(0));
         buffer.get(&*engine, b"a").expect("get");
         assert_eq!(buffer.entries.len(), 0);
         buffer.put(b"a", Some("1".into()), 0);
-        buffer.get(&*engine, b"b").expect("get");
+        for number in 0..100 {
+            buffer.get(&*engine, format!("{number}").as_bytes()).expect("get");
+        }
+        assert_eq!(buffer.entries.len(), 1);
         assert_eq!(buffer.get(&*engine, b"a").expect("get"), Some("1".into()));
         buffer.take_writes();
         assert_eq!(buffer.entries.len(), 0);

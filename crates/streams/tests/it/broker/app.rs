@@ -16,8 +16,11 @@ pub(super) fn config(application: &str, bootstrap: &str, state: &Path) -> Stream
         .state_dir(state)
 }
 
-/// Starts an application and waits until it runs.
+/// Starts an application and waits until it runs. `KSTREAMS_TEST_LOG` shows what it logs.
 pub(super) fn start(topology: Topology, config: StreamsConfig) -> KafkaStreams {
+    if std::env::var_os("KSTREAMS_TEST_LOG").is_some() {
+        let _ = tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).try_init();
+    }
     let app = KafkaStreams::start(topology, config).expect("starts");
     let state = app.wait_for(PATIENCE, |state| state == State::Running || state.is_terminal());
     assert_eq!(state, State::Running, "{:?}", app.close(PATIENCE));
