@@ -14,7 +14,8 @@ pub enum FaultAction {
     CutAfter,
     /// The request is handled; its answer never comes, and the connection takes no other.
     Drop,
-    /// The request is handled; its answer comes so many milliseconds later.
+    /// The request is handled; its answer comes so many milliseconds later. One that waits anyway (a
+    /// long poll, a join) is not delayed further.
     Delay(u32),
     /// The request is not handled and is answered with this error wherever its answer has room for
     /// one. For Produce, Fetch, ListOffsets, FindCoordinator, OffsetCommit, OffsetFetch,

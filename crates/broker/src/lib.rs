@@ -17,6 +17,28 @@
 //! println!("a Kafka client can connect to {}", broker.bootstrap());
 //! # Ok::<(), kstreams_broker::BrokerError>(())
 //! ```
+//!
+//! A simulation opens no socket, moves the time itself and lets things go wrong:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use kstreams_broker::{Broker, BrokerConfig, Fault, FaultAction, ManualClock};
+//!
+//! let clock = Arc::new(ManualClock::new(0));
+//! let mut config = BrokerConfig::quick();
+//! config.seed = Some(7);
+//! let broker = Broker::builder().without_tcp().config(config).clock(clock.clone()).start()?;
+//! let mut connection = broker.connect(); // std::io::Read + Write, never blocks
+//! connection.on_ready(|| { /* note that there is something to read */ });
+//! broker.inject(Fault::on(0, FaultAction::CutAfter).after(2)); // the third produce's answer is lost
+//! clock.advance(100);
+//! let next_due_at = broker.tick();
+//! # let _ = next_due_at;
+//! # Ok::<(), kstreams_broker::BrokerError>(())
+//! ```
+//!
+//! Not served: transactions (their marks in a log are understood), the consumer group protocol of
+//! KIP-848 and share groups, quotas, ACLs, SASL and TLS, several brokers.
 
 mod broker;
 mod config;

@@ -9,6 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -18,6 +19,9 @@ use crate::mailbox::{Mailbox, Outgoing};
 
 /// Requests are read in steps of this size, so a claimed length alone allocates nothing.
 const READ_STEP: usize = 1 << 20;
+
+/// Between two tries to accept a connection, when the first failed.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The open listener; dropping it closes all its connections and joins all its threads.
 #[derive(Debug)]
@@ -97,10 +101,20 @@ fn accept(
     open: &Arc<Mutex<Open>>,
 ) {
     let mut number = 0;
-    while let Ok((stream, peer)) = listener.accept() {
+    loop {
+        let accepted = listener.accept();
         if stopped.load(Ordering::SeqCst) {
             return;
         }
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of files, say: others may be given back.
+                tracing::warn!(%error, "no connection can be accepted");
+                thread::park_timeout(ACCEPT_PAUSE);
+                continue;
+            }
+        };
         number += 1;
         if let Err(error) = admit(number, stream, peer, shared, open) {
             tracing::warn!(%peer, %error, "a connection could not be served");

@@ -61,7 +61,22 @@ impl Topics {
                 (0..count).map(|p| topics.open_log(id, p, start(p), now)).collect();
             topics.insert(name, Topic { id, set, config, partitions: logs? });
         }
+        topics.remove_orphans();
         Ok(topics)
+    }
+
+    /// Removes folders of topics that were being created or deleted when the broker ended.
+    fn remove_orphans(&self) {
+        let Some(directory) = self.directory.as_ref().map(|d| d.join("topics")) else { return };
+        let Ok(entries) = std::fs::read_dir(directory) else { return };
+        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            let id = path.file_name().and_then(|name| name.to_str()?.parse::<Uuid>().ok());
+            if id.is_some_and(|id| !self.names.contains_key(&id))
+                && let Err(error) = std::fs::remove_dir_all(&path)
+            {
+                tracing::warn!(path = %path.display(), %error, "an old topic's files stay");
+            }
+        }
     }
 
     fn open_log(

@@ -224,3 +224,54 @@ fn one_broker_at_a_time_uses_a_directory() {
     // The old connection is still there, and closed.
     assert!({ raw }.frame().is_err());
 }
+
+#[test]
+fn segments_roll_and_the_oldest_are_dropped() {
+    let path = directory("segments");
+    let (broker, mut raw) = start(&path);
+    let config = [("segment.bytes", "150"), ("retention.bytes", "250"), ("retention.ms", "-1")];
+    broker.create_topic_with("a", 1, &config).unwrap();
+    for value in 0..10 {
+        raw.produce("a", 0, batch_at(value, &[("k", &value.to_string())]));
+    }
+    assert_eq!(log_files(&path).len(), 5, "two batches a segment");
+    for offset in 0..10 {
+        let expected = if offset % 2 == 0 { 2 } else { 1 };
+        let (error, values) = raw.values("a", 0, offset);
+        assert_eq!((error, values.len()), (0, expected), "from {offset}, from one segment");
+        assert_eq!(values[0], offset.to_string());
+    }
+    broker.compact("a").unwrap();
+    assert_eq!(broker.offsets("a", 0), Some((6, 10)), "what is over the bound");
+    assert_eq!(log_files(&path).len(), 2);
+    drop(raw);
+    broker.stop();
+
+    let orphan = path.join("topics").join(kstreams_protocol::Uuid::from_u128(5).to_string());
+    fs::create_dir_all(orphan.join("0")).unwrap();
+    let (broker, mut raw) = start(&path);
+    assert!(!orphan.exists(), "no topic of that id");
+    assert_eq!(broker.offsets("a", 0), Some((6, 10)));
+    assert_eq!(values(&broker, "a"), ["6", "7", "8", "9"]);
+    assert_eq!(raw.values("a", 0, 5).0, ResponseError::OffsetOutOfRange.code());
+}
+
+#[test]
+fn compaction_in_files_lasts() {
+    let path = directory("compaction");
+    let (broker, mut raw) = start(&path);
+    let config = [("cleanup.policy", "compact"), ("segment.bytes", "150")];
+    broker.create_topic_with("a", 1, &config).unwrap();
+    for value in 0..9 {
+        let key = ["k", "l", "m"][value % 3];
+        raw.produce("a", 0, batch_at(0, &[(key, &value.to_string())]));
+    }
+    broker.compact("a").unwrap();
+    assert_eq!(values(&broker, "a"), ["6", "7", "8"]);
+    drop(raw);
+    broker.stop();
+    let (broker, mut raw) = start(&path);
+    assert_eq!(values(&broker, "a"), ["6", "7", "8"]);
+    assert_eq!(raw.values("a", 0, 0).1[0], "6", "a reader steps over emptied segments");
+    assert_eq!(raw.produce("a", 0, batch_at(0, &[("k", "9")])), (0, 9));
+}
