@@ -31,6 +31,8 @@ struct Story {
     told: String,
     /// Pauses between heartbeats, on a broker whose time passes by itself.
     pause: bool,
+    /// A broker whose clock is moved in place of a pause.
+    moves: Option<(Broker, Arc<ManualClock>)>,
 }
 
 pub(crate) fn changelog(name: &str) -> TopicInfo {
@@ -91,7 +93,7 @@ fn tasks(lists: &[TaskIds]) -> String {
 
 impl Story {
     fn new(raw: Raw, group: &str, pause: bool) -> Self {
-        Self { raw, group: group.to_owned(), told: String::new(), pause }
+        Self { raw, group: group.to_owned(), told: String::new(), pause, moves: None }
     }
 
     /// Waits until the broker coordinates the group.
@@ -121,6 +123,12 @@ impl Story {
 
     #[expect(clippy::disallowed_methods, reason = "the other broker's time cannot be moved")]
     fn pause(&self) {
+        if let Some((broker, clock)) = &self.moves {
+            for _ in 0..7 {
+                clock.advance(100);
+                broker.tick();
+            }
+        }
         if self.pause {
             std::thread::sleep(std::time::Duration::from_millis(700));
         }
@@ -465,6 +473,47 @@ fn odd_members(story: &mut Story) {
     story.describe();
 }
 
+/// The first assignment waits for others, and the next ones for the interval.
+fn delayed(story: &mut Story) {
+    let group = story.group.clone();
+    let source = format!("{group}-in");
+    story.find_coordinator();
+    story.create_topic(&source, 2);
+    story.create_topic(&format!("{group}-store-changelog"), 2);
+    let topology = counting(&group, &source);
+    story.join("a", topology.clone());
+    story.describe();
+    story.join("b", topology.clone());
+    story.beat("a", 1);
+    story.describe();
+    story.beat("a", 1);
+    story.beat("b", 1);
+    story.join("c", topology);
+    story.beat("c", 3);
+    story.describe();
+    story.beat("c", 3);
+    story.beat("b", -1);
+    story.beat("a", 3);
+    story.describe();
+}
+
+const DELAYED: &str = "\
+a joins: epoch 1, active none, status 5 Assignment delayed due to the configured initial rebalance delay.
+group: error 0 Assigning epoch 2 assignment 1
+b joins: epoch 1, active none, status 5 Assignment delayed due to the configured initial rebalance delay.
+a beats at 1: epoch 1, status 5 Assignment delayed due to the configured initial rebalance delay.
+group: error 0 Reconciling epoch 3 assignment 3
+a beats at 1: epoch 3, active 0:[0]
+b beats at 1: epoch 3, active 0:[1]
+c joins: epoch 3, active none, status 5 Assignment delayed due to the configured assignment interval.
+c beats at 3: epoch 3, status 5 Assignment delayed due to the configured assignment interval.
+group: error 0 Assigning epoch 4 assignment 3
+c beats at 3: epoch 4
+b beats at -1: epoch -1
+a beats at 3: epoch 4, status 5 Assignment delayed due to the configured assignment interval.
+group: error 0 Assigning epoch 5 assignment 4
+";
+
 const WRONG_TOPICS: &str = "\
 -- flexible
 a joins: epoch 2, active none, status 1 Source topics g-flexible-left, g-flexible-right are missing.
@@ -604,6 +653,18 @@ fn members_that_do_odd_things_hear_about_it() {
 }
 
 #[test]
+fn assignments_wait_for_the_delay_and_the_interval() {
+    let mut config = quick();
+    config.streams_initial_rebalance_delay_ms = 1700;
+    config.streams_assignment_interval_ms = 2850;
+    let (broker, clock) = still(config);
+    let mut story = Story::new(Raw::memory(&broker), "g", false);
+    story.moves = Some((broker, clock));
+    delayed(&mut story);
+    assert_eq!(story.told, DELAYED, "\n{}", story.told);
+}
+
+#[test]
 #[ignore = "needs Apache Kafka 4.4: set KSTREAMS_TEST_BOOTSTRAP to a broker of tests/java/run"]
 fn the_real_broker_agrees() {
     let bootstrap = std::env::var("KSTREAMS_TEST_BOOTSTRAP").expect("KSTREAMS_TEST_BOOTSTRAP");
@@ -626,4 +687,15 @@ fn the_real_broker_agrees() {
         }
     }
     assert!(differ.is_empty(), "{differ}");
+}
+
+#[test]
+#[ignore = "needs Apache Kafka 4.4 with an initial delay of 1700 ms and an assignment interval of 2850 ms"]
+fn the_real_broker_waits_as_long() {
+    let bootstrap = std::env::var("KSTREAMS_TEST_DELAYED").expect("KSTREAMS_TEST_DELAYED");
+    let group = format!("d{}", std::process::id());
+    let mut story = Story::new(Raw::tcp(&bootstrap), &group, true);
+    delayed(&mut story);
+    let told = story.told.replace(&group, "g");
+    assert_eq!(told, DELAYED, "\n{told}");
 }
