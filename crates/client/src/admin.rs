@@ -258,7 +258,7 @@ impl<K: Kind> Running for RunningCall<K> {
                     if cx.connections.is_ready(node, lane, cx.now) {
                         let part = (node, lane, self.kind.group(&key));
                         parts.entry(part).or_default().push(key);
-                    } else if cx.connections.is_pausing(node, lane, cx.now) {
+                    } else if cx.connections.is_down(node, lane, cx.now) {
                         self.look_again(&key, cx);
                     }
                 }

@@ -206,10 +206,12 @@ impl Connections {
         }
     }
 
-    /// Whether the last attempts failed and it waits before the next.
-    pub(crate) fn is_pausing(&self, node: Node, lane: Lane, now: Now) -> bool {
-        matches!(self.slots.get(&(node, lane)).map(|slot| &slot.state),
-            Some(State::Pausing { until }) if *until > now)
+    /// Whether the broker is gone from the cluster, or the last attempts failed and the next one
+    /// has to wait.
+    pub(crate) fn is_down(&self, node: Node, lane: Lane, now: Now) -> bool {
+        let pausing = matches!(self.slots.get(&(node, lane)).map(|slot| &slot.state),
+            Some(State::Pausing { until }) if *until > now);
+        pausing || !self.addresses.contains_key(&node)
     }
 
     /// The version that an open connection speaks; an error if the broker knows none of ours.

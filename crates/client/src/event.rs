@@ -131,7 +131,7 @@ impl Budget {
     }
 
     pub(crate) fn used(&self) -> usize {
-        self.used.load(Ordering::Acquire)
+        self.used.load(Ordering::SeqCst)
     }
 
     /// To be called before the look at the counters that decides to wait.
@@ -142,8 +142,8 @@ impl Budget {
 
 impl Credit {
     pub(crate) fn new(bytes: usize, budget: Arc<Budget>, partition: Arc<AtomicUsize>) -> Self {
-        budget.used.fetch_add(bytes, Ordering::AcqRel);
-        partition.fetch_add(bytes, Ordering::AcqRel);
+        budget.used.fetch_add(bytes, Ordering::SeqCst);
+        partition.fetch_add(bytes, Ordering::SeqCst);
         Self { bytes, budget, partition }
     }
 
@@ -156,8 +156,8 @@ impl Credit {
 
 impl Drop for Credit {
     fn drop(&mut self) {
-        self.budget.used.fetch_sub(self.bytes, Ordering::AcqRel);
-        self.partition.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.budget.used.fetch_sub(self.bytes, Ordering::SeqCst);
+        self.partition.fetch_sub(self.bytes, Ordering::SeqCst);
         if self.budget.starved.swap(false, Ordering::SeqCst) {
             self.budget.commands.send(Command::Consumed);
         }

@@ -170,26 +170,26 @@ impl Fetcher {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Option<Now> {
         self.take_listed(cx);
         self.list(cx);
-        self.budget.ask_for_credit();
         let mut next: Option<Now> = None;
         let mut due: BTreeMap<Node, Vec<TopicPartition>> = BTreeMap::new();
         for (name, partition) in &self.partitions {
-            if !matches!(partition.position, Position::At { .. }) {
-                continue;
-            }
-            if partition.paused || partition.in_request {
+            let listing = matches!(partition.position, Position::Listing { .. });
+            if partition.paused || partition.in_request || listing {
                 continue;
             }
             if partition.not_before > cx.now {
                 next = next.into_iter().chain([partition.not_before]).min();
                 continue;
             }
-            let buffered = partition.buffered.load(Ordering::SeqCst);
-            let room = buffered < self.config.partition_buffer_bytes
-                && self.budget.used() < self.config.buffer_bytes;
-            // A partition that has nothing is read on in any case, or all could wait for each other.
-            if buffered > 0 && !room {
+            if !matches!(partition.position, Position::At { .. }) {
                 continue;
+            }
+            if !self.has_room(partition) {
+                // Credit that came back before this was said is seen by the second look.
+                self.budget.ask_for_credit();
+                if !self.has_room(partition) {
+                    continue;
+                }
             }
             cx.metadata.watch(&name.topic);
             match cx.metadata.leader(name) {
@@ -210,6 +210,15 @@ impl Fetcher {
             self.ask(node, slot, partitions, cx);
         }
         next
+    }
+
+    /// Whether a partition may be read ahead. One that has nothing is read on in any case, or all
+    /// could wait for each other.
+    fn has_room(&self, partition: &Partition) -> bool {
+        let buffered = partition.buffered.load(Ordering::SeqCst);
+        buffered == 0
+            || buffered < self.config.partition_buffer_bytes
+                && self.budget.used() < self.config.buffer_bytes
     }
 
     fn ask(&mut self, node: Node, slot: u8, mut due: Vec<TopicPartition>, cx: &mut Context<'_>) {

@@ -188,7 +188,7 @@ impl Membership {
             }
         };
         if !cx.connections.is_ready(node, Lane::Group, cx.now) {
-            if cx.connections.is_pausing(node, Lane::Group, cx.now) {
+            if cx.connections.is_down(node, Lane::Group, cx.now) {
                 cx.coordinators.forget(&self.group, cx.now);
             }
             return limit;

@@ -287,7 +287,7 @@ pub(crate) fn any_node(
     let nodes: Vec<Node> = connections.nodes().collect();
     let open = |connections: &mut Connections, node: &Node| {
         !connections.is_opening(*node, Lane::Control)
-            && !connections.is_pausing(*node, Lane::Control, now)
+            && !connections.is_down(*node, Lane::Control, now)
     };
     // One that is connected already.
     let connected = nodes.iter().find(|node| connections.in_use(**node, Lane::Control));

@@ -139,11 +139,11 @@ impl ProducerMachine {
     /// Sends what can be sent; gives when to look again.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Option<Now> {
         self.expire(cx.now);
-        let deadline = self.partitions.iter().filter_map(PartitionQueue::deadline).min();
-        if deadline.is_none() {
+        if self.partitions.iter().all(PartitionQueue::is_empty) {
             self.complete_flushes();
             return None;
         }
+        let deadline = self.partitions.iter().filter_map(PartitionQueue::deadline).min();
         let Some(identity) = self.identity(cx) else {
             let again = match self.identity {
                 Identity::Unset { not_before } if not_before > cx.now => Some(not_before),

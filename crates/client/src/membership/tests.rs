@@ -7,18 +7,22 @@ use crate::testing::World;
 use crate::types::{Task, Tasks};
 use kstreams_protocol::protocol::StrBytes;
 use kstreams_protocol::streams_group::{StreamsGroupHeartbeatResponse, TaskIds};
+use std::time::Duration;
 
 fn joined(seed: u64, answers: Vec<StreamsGroupHeartbeatResponse>) -> World {
     let mut world = World::new(seed, |_| {});
     world.broker.heartbeats = answers.into();
+    world.client.join(GroupConfig::new("group", "process", topology()));
+    world
+}
+
+fn topology() -> GroupTopology {
     let subtopology = Subtopology {
         id: "0".to_owned(),
         source_topics: vec!["t".to_owned()],
         ..Default::default()
     };
-    let topology = GroupTopology { epoch: 0, subtopologies: vec![subtopology] };
-    world.client.join(GroupConfig::new("group", "process", topology));
-    world
+    GroupTopology { epoch: 0, subtopologies: vec![subtopology] }
 }
 
 fn answer(epoch: i32, active: Option<&[i32]>) -> StreamsGroupHeartbeatResponse {
@@ -189,6 +193,27 @@ fn leaving_is_told_at_once() {
         world.step();
     }
     assert_eq!(world.broker.beats.len(), before);
+}
+
+#[test]
+fn a_coordinator_that_left_the_cluster_is_looked_for_again() {
+    let mut world = World::new(8, |config| config.metadata_max_age = Duration::from_secs(1));
+    // Metadata does not know the broker that coordinates: as when it stops.
+    world.broker.coordinator = 2;
+    world.broker.heartbeats = vec![answer(1, Some(&[0]))].into();
+    world.client.join(GroupConfig::new("group", "process", topology()));
+    for _ in 0..400 {
+        world.step();
+    }
+    world.broker.coordinator = 1;
+    for _ in 0..400 {
+        world.step();
+    }
+    let before = world.broker.beats.len();
+    for _ in 0..400 {
+        world.step();
+    }
+    assert!(world.broker.beats.len() > before + 20, "{before} {}", world.broker.beats.len());
 }
 
 #[test]

@@ -104,8 +104,9 @@ impl PartitionQueue {
         self.batches.front().map(|batch| batch.number)
     }
 
+    /// When the first batch waited too long; one in flight is waited for in any case.
     pub(super) fn deadline(&self) -> Option<Now> {
-        self.batches.front().map(|batch| batch.deadline)
+        self.batches.front().filter(|batch| batch.request.is_none()).map(|batch| batch.deadline)
     }
 
     fn in_flight(&self) -> usize {

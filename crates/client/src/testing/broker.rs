@@ -128,6 +128,8 @@ pub(crate) struct Broker {
     pub(crate) records_max: u32,
     pub(crate) logs: BTreeMap<i32, Log>,
     pub(crate) producer_ids: i64,
+    /// Id of the group's coordinator.
+    pub(crate) coordinator: i32,
     /// Answers to heartbeats to come; without one, the last assignment stays.
     pub(crate) heartbeats: VecDeque<StreamsGroupHeartbeatResponse>,
     /// What descriptions of the group say of its last member.
@@ -144,6 +146,7 @@ impl Default for Broker {
             records_max: u32::MAX,
             logs: BTreeMap::new(),
             producer_ids: 0,
+            coordinator: 1,
             heartbeats: VecDeque::new(),
             assigned: Vec::new(),
             beats: Vec::new(),
@@ -172,9 +175,9 @@ impl Broker {
                 self.handle::<ListOffsetsRequest>(frame, |broker, request, _| broker.list(&request))
             }
             3 => self.handle::<MetadataRequest>(frame, |_, request, _| metadata(&request)),
-            10 => {
-                self.handle::<FindCoordinatorRequest>(frame, |_, request, _| coordinator(&request))
-            }
+            10 => self.handle::<FindCoordinatorRequest>(frame, |broker, request, _| {
+                coordinator(&request, broker.coordinator)
+            }),
             18 => self.handle::<ApiVersionsRequest>(frame, |_, _, _| versions()),
             22 => self.handle::<InitProducerIdRequest>(frame, |broker, _, _| {
                 broker.producer_ids += 1;
@@ -355,11 +358,11 @@ fn metadata(request: &MetadataRequest) -> MetadataResponse {
         .with_topics(topics.collect())
 }
 
-fn coordinator(request: &FindCoordinatorRequest) -> FindCoordinatorResponse {
+fn coordinator(request: &FindCoordinatorRequest, id: i32) -> FindCoordinatorResponse {
     let found = request.coordinator_keys.iter().map(|key| {
         Coordinator::default()
             .with_key(key.clone())
-            .with_node_id(BrokerId(1))
+            .with_node_id(BrokerId(id))
             .with_host(StrBytes::from_static_str("broker"))
             .with_port(9092)
     });
