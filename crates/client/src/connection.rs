@@ -227,3 +227,6 @@ fn ranges(response: &ApiVersionsResponse) -> BTreeMap<i16, VersionRange> {
         .map(|api| (api.api_key, range(api.min_version, api.max_version)))
         .collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -81,6 +81,11 @@ impl World {
         self.now += Duration::from_millis(self.random.next() % 20);
     }
 
+    /// A step of the driver alone, at the same time as before.
+    pub(crate) fn step_driver(&mut self) -> Option<Now> {
+        self.driver.step(self.now)
+    }
+
     /// Cuts all connections, as a broker that stops does.
     pub(crate) fn cut(&mut self) {
         self.connections.clear();

@@ -136,3 +136,26 @@ fn what_cannot_be_written_in_time_fails_and_what_follows_goes_on() {
     result.unwrap();
     assert_eq!(world.broker.logs[&0].values(), ["early", "after"]);
 }
+
+#[test]
+fn a_driver_that_waits_does_not_spin() {
+    let mut world = World::new(11, |_| {});
+    let mut producer = world
+        .client
+        .producer(ProducerConfig { delivery_timeout: Duration::from_millis(1), ..config(0) });
+    let handle = producer.partition(&TopicPartition::new("t", 0));
+    producer.append(handle, 0, None, Some(b"a"), &[]).unwrap();
+    let mut flushed = producer.flush();
+    // Whatever it waits for: a connection, versions, metadata, an id, an answer past its deadline.
+    for _ in 0..5_000 {
+        world.step();
+        if flushed.try_take().is_some() {
+            break;
+        }
+        // What came in between is dealt with; then nothing is left to do now.
+        world.step_driver();
+        world.step_driver();
+        let next = world.step_driver();
+        assert!(next.is_none_or(|next| next > world.now), "{next:?} {:?}", world.now);
+    }
+}
