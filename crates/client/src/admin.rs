@@ -1,7 +1,8 @@
 //! Operations that are asked for and answered once: topics, configs, offsets, groups.
 //!
 //! A [`Kind`] of call has items (topics, partitions, groups) that go to one broker each, may need
-//! several requests, and fail or succeed on their own. What may pass is repeated until the deadline.
+//! several requests, and fail or succeed on their own. What may pass is repeated until the
+//! deadline.
 //!
 //! ```text
 //! item:  Due --(its broker is ready)--> Asked --> done

@@ -112,7 +112,8 @@ impl Client {
         self.commands.send(Command::Acknowledge { tasks });
     }
 
-    /// Asks all members of the group to stop ([`GroupStatusKind::ShutdownApplication`](crate::GroupStatusKind)).
+    /// Asks all members of the group to stop
+    /// ([`GroupStatusKind::ShutdownApplication`](crate::GroupStatusKind)).
     pub fn shut_down_application(&mut self) {
         self.commands.send(Command::ShutdownApplication);
     }

@@ -55,7 +55,8 @@ pub enum Event {
     GroupStatus(Vec<GroupStatus>),
     /// Which members own which partitions, for interactive queries.
     Endpoints(Vec<EndpointPartitions>),
-    /// The membership ended for a reason that trying again cannot heal. The message says what to do.
+    /// The membership ended for a reason that trying again cannot heal. The message says what to
+    /// do.
     GroupFailed {
         /// Why.
         error: ClientError,

@@ -266,16 +266,7 @@ impl Fetcher {
         if asked.partitions.is_empty() {
             return;
         }
-        let request: Request = FetchRequest::default()
-            .with_replica_id(BrokerId(-1))
-            .with_max_wait_ms(self.config.max_wait.as_millis() as i32)
-            .with_min_bytes(self.config.min_bytes)
-            .with_max_bytes(self.config.max_bytes)
-            .with_isolation_level(i8::from(self.config.isolation == Isolation::ReadCommitted))
-            .with_session_id(0)
-            .with_session_epoch(-1)
-            .with_topics(topics)
-            .into();
+        let request = self.request(topics);
         let ticket = Ticket::Fetch { fetcher: self.index, id: self.next_id };
         match cx.connections.send(node, lane, &request, ticket, cx.now) {
             Ok(()) => {
@@ -294,6 +285,19 @@ impl Fetcher {
                 }
             }
         }
+    }
+
+    fn request(&self, topics: Vec<FetchTopic>) -> Request {
+        FetchRequest::default()
+            .with_replica_id(BrokerId(-1))
+            .with_max_wait_ms(self.config.max_wait.as_millis() as i32)
+            .with_min_bytes(self.config.min_bytes)
+            .with_max_bytes(self.config.max_bytes)
+            .with_isolation_level(i8::from(self.config.isolation == Isolation::ReadCommitted))
+            .with_session_id(0)
+            .with_session_epoch(-1)
+            .with_topics(topics)
+            .into()
     }
 
     /// Gives a partition up.

@@ -1,7 +1,7 @@
 //! What is known of the cluster: brokers, topics, leaders; and when to ask again.
 //!
 //! ```text
-//! Fresh --(wanted topic unknown, stale leader, age)--> Due --(a broker is ready)--> Asked --> Fresh
+//! Fresh --(topic unknown, stale leader, age)--> Due --(a broker is ready)--> Asked --> Fresh
 //! ```
 
 use crate::config::ClientConfig;

@@ -267,10 +267,21 @@ impl ProducerMachine {
         if asked.partitions.is_empty() {
             return false;
         }
+        let topics = topics.into_values().collect();
+        self.send_request(node, topics, asked, cx)
+    }
+
+    fn send_request(
+        &mut self,
+        node: Node,
+        topics: Vec<TopicProduceData>,
+        asked: Asked,
+        cx: &mut Context<'_>,
+    ) -> bool {
         let request: Request = ProduceRequest::default()
             .with_acks(-1)
             .with_timeout_ms(30_000)
-            .with_topic_data(topics.into_values().collect())
+            .with_topic_data(topics)
             .into();
         let id = self.next_id;
         self.next_id += 1;

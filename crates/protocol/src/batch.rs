@@ -1,16 +1,18 @@
-//! Record batches (format 2), the unit in which records travel and are stored: the first and the last thing on a
-//! record's way.
+//! Record batches (format 2), the unit in which records travel and are stored: the first and the
+//! last thing on a record's way.
 //!
-//! A [`Batch`] is a validated view on bytes that came from a broker or a log; its records are read by borrowing from
-//! them ([`RecordReader`]). A [`BatchWriter`] writes records straight into the bytes that go out. In between nothing is
-//! copied but by compression.
+//! A [`Batch`] is a validated view on bytes that came from a broker or a log; its records are read
+//! by borrowing from them ([`RecordReader`]). A [`BatchWriter`] writes records straight into the
+//! bytes that go out. In between nothing is copied but by compression.
 //!
 //! ```text
-//! 0 base offset i64 | 8 length i32 | 12 leader epoch i32 | 16 magic i8 = 2 | 17 CRC32C u32 of all that follows |
-//! 21 attributes i16 | 23 last offset delta i32 | 27 base timestamp i64 | 35 max timestamp i64 |
-//! 43 producer id i64 | 51 producer epoch i16 | 53 base sequence i32 | 57 count i32 | 61 records, maybe compressed
+//! 0 base offset i64 | 8 length i32 | 12 leader epoch i32 | 16 magic i8 = 2 |
+//! 17 CRC32C u32 of all that follows | 21 attributes i16 | 23 last offset delta i32 |
+//! 27 base timestamp i64 | 35 max timestamp i64 | 43 producer id i64 | 51 producer epoch i16 |
+//! 53 base sequence i32 | 57 count i32 | 61 records, maybe compressed
 //! ```
-//! Attributes: bits 0-2 compression, 3 timestamp type (1: log append time), 4 transactional, 5 control.
+//! Attributes: bits 0-2 compression, 3 timestamp type (1: log append time), 4 transactional, 5
+//! control.
 
 mod compression;
 mod control;

@@ -1,7 +1,7 @@
-//! The Kafka wire, the first and last stop on a record's way: record batches read and written without copies
-//! ([`batch`]), the messages of streams groups ([`streams_group`]), a check of bytes before they are
-//! decoded ([`shape`]), and
-//! the rest from [`kafka_protocol`] ([`messages`], [`protocol`], [`ResponseError`]).
+//! The Kafka wire, the first and last stop on a record's way: record batches read and written
+//! without copies ([`batch`]), the messages of streams groups ([`streams_group`]), a check of bytes
+//! before they are decoded ([`shape`]), and the rest from [`kafka_protocol`] ([`messages`],
+//! [`protocol`], [`ResponseError`]).
 //!
 //! This crate knows bytes and nothing else: no sockets, no time, no state.
 

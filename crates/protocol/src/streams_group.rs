@@ -1,6 +1,6 @@
-//! The messages of streams groups, which `kafka-protocol` does not have: [`heartbeat`] (key 88), [`describe`] (89) and
-//! [`topology_description`] (93), from the schemas of Kafka 4.4.0 and in that crate's style. All of them are flexible
-//! from version 0 on.
+//! The messages of streams groups, which `kafka-protocol` does not have: [`heartbeat`] (key 88),
+//! [`describe`] (89) and [`topology_description`] (93), from the schemas of Kafka 4.4.0 and in that
+//! crate's style. All of them are flexible from version 0 on.
 
 #[macro_use]
 mod wire;

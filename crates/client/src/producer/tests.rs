@@ -1,5 +1,5 @@
-//! Producers against the model: whatever is refused, cut or lost, each record is written once and in
-//! order.
+//! Producers against the model: whatever is refused, cut or lost, each record is written once and
+//! in order.
 
 use crate::config::ProducerConfig;
 use crate::error::ErrorKind;

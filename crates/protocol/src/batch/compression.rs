@@ -1,4 +1,5 @@
-//! The codecs of record batches. Unpacking is bounded: a few bytes that claim gigabytes are an error.
+//! The codecs of record batches. Unpacking is bounded: a few bytes that claim gigabytes are an
+//! error.
 
 use super::BatchError;
 use std::io::{Read, Write};

@@ -12,7 +12,8 @@ pub enum ControlType {
 }
 
 impl ControlType {
-    /// Reads the type from the key of a record in a control batch; `None` if that is no control record's key.
+    /// Reads the type from the key of a record in a control batch; `None` if that is no control
+    /// record's key.
     #[must_use]
     pub fn from_key(key: &[u8]) -> Option<Self> {
         let id = i16::from_be_bytes(key.get(2..4)?.try_into().ok()?);

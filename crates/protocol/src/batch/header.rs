@@ -14,8 +14,8 @@ pub enum TimestampType {
     LogAppendTime,
 }
 
-/// The whole batches in `bytes`, one after the other. A batch that is cut off at the end is left out silently, as a
-/// fetch may end anywhere; after an error the iterator ends.
+/// The whole batches in `bytes`, one after the other. A batch that is cut off at the end is left
+/// out silently, as a fetch may end anywhere; after an error the iterator ends.
 #[must_use]
 pub fn batches(bytes: &Bytes) -> Batches {
     Batches { rest: bytes.clone() }
@@ -49,7 +49,8 @@ impl Iterator for Batches {
 
 /// The length of the batch at the start of `bytes`; `None` if it is not all there.
 fn whole_length(bytes: &[u8]) -> Result<Option<usize>, BatchError> {
-    // The length and the magic are read first: a foreign format must be an error even when its end is missing.
+    // The length and the magic are read first: a foreign format must be an error even when its end
+    // is missing.
     if bytes.len() < 17 {
         return Ok(None);
     }
@@ -64,7 +65,8 @@ fn whole_length(bytes: &[u8]) -> Result<Option<usize>, BatchError> {
     Ok((bytes.len() - 12 >= length).then_some(12 + length))
 }
 
-/// One whole batch with a valid header: a cheap, reference-counted view. The records inside are checked when read.
+/// One whole batch with a valid header: a cheap, reference-counted view. The records inside are
+/// checked when read.
 #[derive(Debug, Clone)]
 pub struct Batch {
     bytes: Bytes,
@@ -74,7 +76,8 @@ impl Batch {
     /// Takes `bytes`, which must be exactly one batch.
     ///
     /// # Errors
-    /// When the header does not fit the bytes or itself. The checksum is not looked at, see [`Self::verify_checksum`].
+    /// When the header does not fit the bytes or itself. The checksum is not looked at,
+    /// see [`Self::verify_checksum`].
     pub fn new(bytes: Bytes) -> Result<Self, BatchError> {
         if whole_length(&bytes)? != Some(bytes.len()) {
             return Err(BatchError::Malformed("its length is not that of the bytes"));
@@ -252,8 +255,8 @@ impl Batch {
     }
 }
 
-/// What a broker writes into a batch when it appends it to a log: the base offset, its leader epoch and, for topics
-/// with log append time, the timestamp of all records (ms).
+/// What a broker writes into a batch when it appends it to a log: the base offset, its leader epoch
+/// and, for topics with log append time, the timestamp of all records (ms).
 ///
 /// # Errors
 /// When `batch` is not exactly one batch.
@@ -276,8 +279,8 @@ pub fn set_appended(
     Ok(())
 }
 
-/// The same batch under another producer id, epoch and base sequence: for a retry after the producer's epoch was
-/// raised. Copies only when `batch` is still shared.
+/// The same batch under another producer id, epoch and base sequence: for a retry after the
+/// producer's epoch was raised. Copies only when `batch` is still shared.
 #[must_use]
 pub fn with_producer(
     batch: Batch,

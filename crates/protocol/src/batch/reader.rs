@@ -18,8 +18,8 @@ pub struct RecordRef<'a> {
     pub headers: HeadersRef<'a>,
 }
 
-/// A cursor over the records of one batch. It owns (a share of) the bytes, so it can wait in a queue and give one
-/// record at a time for as long as it takes.
+/// A cursor over the records of one batch. It owns (a share of) the bytes, so it can wait in a
+/// queue and give one record at a time for as long as it takes.
 #[derive(Debug, Clone)]
 pub struct RecordReader {
     records: Bytes,
@@ -35,7 +35,8 @@ pub struct RecordReader {
 
 impl RecordReader {
     pub(super) fn new(batch: &Batch, records: Bytes) -> Result<Self, BatchError> {
-        // The shortest record takes seven bytes: a count that cannot be is refused before anybody reserves for it.
+        // The shortest record takes seven bytes: a count that cannot be is refused before anybody
+        // reserves for it.
         if batch.count() as usize > records.len() / 7 {
             return Err(BatchError::Malformed("it counts more records than its bytes can hold"));
         }
@@ -63,7 +64,8 @@ impl RecordReader {
     /// The next record, `None` behind the last.
     ///
     /// # Errors
-    /// When a length inside the record does not fit the bytes. All later calls give the same error or `None`.
+    /// When a length inside the record does not fit the bytes. All later calls give the
+    /// same error or `None`.
     #[inline]
     pub fn next_record(&mut self) -> Result<Option<RecordRef<'_>>, BatchError> {
         while self.left > 0 {
@@ -106,7 +108,8 @@ impl RecordReader {
         self.records.len() - self.at
     }
 
-    /// The offset behind the batch: where to read on when it is used up, whatever was left out of it.
+    /// The offset behind the batch: where to read on when it is used up, whatever was left out of
+    /// it.
     #[must_use]
     pub fn next_offset(&self) -> i64 {
         self.next_offset

@@ -1,4 +1,5 @@
-//! The heartbeat (key 88): a member joins, keeps its place, says what it owns and hears what it shall own.
+//! The heartbeat (key 88): a member joins, keeps its place, says what it owns and hears what it
+//! shall own.
 
 use super::{Endpoint, KeyValue, TaskIds, TaskOffset, TopicInfo};
 use kafka_protocol::protocol::StrBytes;

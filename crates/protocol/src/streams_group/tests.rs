@@ -5,7 +5,8 @@ use bytes::{Bytes, BytesMut};
 use kafka_protocol::protocol::{Decodable, Encodable};
 use std::fmt::Debug;
 
-/// Decodes Java's bytes, encodes them again, and feeds every cut and many damaged forms to the decoder.
+/// Decodes Java's bytes, encodes them again, and feeds every cut and many damaged forms to the
+/// decoder.
 fn check<T: Encodable + Decodable + Debug>(name: &str, version: i16) -> T {
     let path = format!("{}/testdata/{name}-v{version}.message", env!("CARGO_MANIFEST_DIR"));
     let golden = Bytes::from(std::fs::read(path).unwrap());

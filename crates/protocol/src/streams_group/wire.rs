@@ -1,6 +1,8 @@
-//! How the fields of a flexible message stand on the wire, and the macro that makes a message of them.
+//! How the fields of a flexible message stand on the wire, and the macro that makes a message of
+//! them.
 //!
-//! Lengths come from the other side: nothing is reserved for an array beyond what its bytes can hold.
+//! Lengths come from the other side: nothing is reserved for an array beyond what its bytes can
+//! hold.
 
 use anyhow::{Result, bail};
 use kafka_protocol::protocol::StrBytes;
