@@ -219,7 +219,8 @@ impl<K: Kind> RunningCall<K> {
     fn lane(&self, key: &K::Key) -> Lane {
         match self.kind.destination(key) {
             Destination::Coordinator(_) => Lane::Group,
-            Destination::Any | Destination::Controller | Destination::Leader(_) => Lane::Control,
+            Destination::Any => Lane::Control,
+            Destination::Controller | Destination::Leader(_) => Lane::Admin,
         }
     }
 

@@ -34,8 +34,10 @@ pub(crate) enum Node {
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lane {
-    /// Metadata, topics, offsets of logs.
+    /// Metadata and whatever any broker answers at once.
     Control,
+    /// Topics and logs: what may take a broker a while.
+    Admin,
     /// Heartbeats and positions of a group: they never wait for what a topic's creation takes.
     Group,
     /// Produce requests.

@@ -1,5 +1,5 @@
 //! The driver: the only I/O of the client. It moves bytes between streams and the machines in
-//! [`Core`], and commands and events between the stream thread and them.
+//! `Core`, and commands and events between the stream thread and them.
 
 pub mod memory;
 pub mod tcp;

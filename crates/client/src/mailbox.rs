@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Wakes the one who waits at a [`Mailbox`]; a wake-up that comes before the wait ends the wait.
+/// Wakes the thread that waits in [`Client::wait`](crate::Client::wait); a wake-up that comes
+/// before the wait ends the wait.
 #[derive(Clone)]
 pub struct Waker {
     bell: Arc<Bell>,
