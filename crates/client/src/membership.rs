@@ -49,10 +49,20 @@ enum State {
     Failed,
 }
 
+/// What to do where streams groups are not to be had.
+const NEEDS: &str = "Streams groups need Kafka 4.2 or later with the feature streams.version at \
+                     least 1: see `kafka-features`";
 /// Epoch that joins a group.
 const JOIN_EPOCH: i32 = 0;
 /// Epoch that leaves it.
 const LEAVE_EPOCH: i32 = -1;
+
+/// What a heartbeat said besides that the member lives.
+#[derive(Debug, Default)]
+struct Said {
+    owned: Option<Tasks>,
+    shut_down: bool,
+}
 
 /// The machine of one membership.
 #[derive(Debug)]
@@ -78,8 +88,8 @@ pub(crate) struct Membership {
     interval: Duration,
     /// When the next heartbeat is due.
     next: Now,
-    in_flight: bool,
-    told_in_flight: bool,
+    /// What the heartbeat on its way says.
+    in_flight: Option<Said>,
     resync: Resync,
     left: Option<Completer<()>>,
 }
@@ -103,8 +113,7 @@ impl Membership {
             describing: false,
             interval: Duration::from_secs(5),
             next: Now::ZERO,
-            in_flight: false,
-            told_in_flight: false,
+            in_flight: None,
             resync: Resync::default(),
             left: None,
         }
@@ -172,7 +181,7 @@ impl Membership {
             State::Leaving { deadline } => Some(deadline),
             _ => None,
         };
-        if self.in_flight && !matches!(self.state, State::Leaving { .. }) {
+        if self.in_flight.is_some() && !matches!(self.state, State::Leaving { .. }) {
             return limit;
         }
         self.ask_assignment(cx);
@@ -195,11 +204,14 @@ impl Membership {
         }
         self.push_description(node, cx);
         let request = self.heartbeat();
-        let told = request.active_tasks.is_some();
+        let owned = match self.state {
+            State::Joining => Some(Tasks::default()),
+            _ => request.active_tasks.is_some().then(|| self.owned.clone()),
+        };
+        let said = Said { owned, shut_down: request.shutdown_application };
         match cx.connections.send(node, Lane::Group, &request.into(), Ticket::Heartbeat, cx.now) {
             Ok(()) => {
-                self.in_flight = true;
-                self.told_in_flight = told;
+                self.in_flight = Some(said);
                 self.next = if matches!(self.state, State::Leaving { .. }) {
                     cx.now + cx.request_timeout
                 } else {
@@ -208,9 +220,7 @@ impl Membership {
             }
             Err(error) if error.is_retriable() => self.next = cx.now + cx.retry_backoff,
             Err(error) => {
-                let advice = "Streams groups need Kafka 4.2 or later with the feature \
-                              streams.version at least 1";
-                self.fail(error.advising(advice), cx);
+                self.fail(error.advising(NEEDS), cx);
             }
         }
         limit.into_iter().chain([self.next]).min()

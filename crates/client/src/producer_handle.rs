@@ -62,7 +62,8 @@ pub struct Flushed {
 /// Writes records, idempotently, from one thread.
 ///
 /// Partitions are chosen by the caller. A record goes out when its batch is full, lingered long
-/// enough (see [`Self::poll`]) or is flushed. Errors surface at [`Self::flush`].
+/// enough (see [`Self::poll`]) or is flushed. Errors surface at [`Self::flush`]. Dropped, it
+/// forgets open batches; what went out before is still tried.
 #[derive(Debug)]
 pub struct Producer {
     id: u32,

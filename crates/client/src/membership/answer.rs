@@ -1,7 +1,7 @@
 //! What the coordinator answered to a heartbeat, or to a pushed description.
 
 use super::resync::Resync;
-use super::{Context, JOIN_EPOCH, Membership, State, text};
+use super::{Context, JOIN_EPOCH, Membership, NEEDS, Said, State, text};
 use crate::admin::task_list;
 use crate::connection::Ticket;
 use crate::connections::{Lane, Node};
@@ -20,6 +20,7 @@ const COORDINATOR_NOT_AVAILABLE: i16 = 15;
 const NOT_COORDINATOR: i16 = 16;
 const UNKNOWN_MEMBER_ID: i16 = 25;
 const GROUP_AUTHORIZATION_FAILED: i16 = 30;
+const UNSUPPORTED_VERSION: i16 = 35;
 const INVALID_REQUEST: i16 = 42;
 const GROUP_ID_NOT_FOUND: i16 = 69;
 const GROUP_MAX_SIZE_REACHED: i16 = 81;
@@ -33,13 +34,13 @@ impl Membership {
         result: Result<Response, ClientError>,
         cx: &mut Context<'_>,
     ) {
-        self.in_flight = false;
+        let said = self.in_flight.take().unwrap_or_default();
         match result {
             Ok(Response::StreamsGroupHeartbeat(answer)) => match self.state {
                 State::Leaving { .. } if answer.error_code != 0 && self.next <= cx.now => {}
                 State::Leaving { .. } => self.on_leave_answer(&answer, cx),
                 State::Joining | State::Stable if answer.error_code == 0 => {
-                    self.on_assignment(&answer, cx);
+                    self.on_assignment(&answer, &said, cx);
                 }
                 State::Joining | State::Stable => self.on_error(&answer, cx),
                 State::Lost | State::Gone | State::Failed => {}
@@ -59,7 +60,7 @@ impl Membership {
     /// The answer to the heartbeat that leaves, or to one that was still on its way before it.
     fn on_leave_answer(&mut self, answer: &StreamsGroupHeartbeatResponse, cx: &mut Context<'_>) {
         match answer.error_code {
-            0 if answer.member_epoch >= 0 => self.in_flight = true,
+            0 if answer.member_epoch >= 0 => self.in_flight = Some(Said::default()),
             0 | UNKNOWN_MEMBER_ID | GROUP_ID_NOT_FOUND | FENCED_MEMBER_EPOCH => {
                 self.end_leaving(Ok(()));
             }
@@ -75,9 +76,15 @@ impl Membership {
         }
     }
 
-    fn on_assignment(&mut self, answer: &StreamsGroupHeartbeatResponse, cx: &mut Context<'_>) {
-        self.owned_told |= self.told_in_flight;
-        self.told_in_flight = false;
+    fn on_assignment(
+        &mut self,
+        answer: &StreamsGroupHeartbeatResponse,
+        said: &Said,
+        cx: &mut Context<'_>,
+    ) {
+        // The stream thread may have acknowledged others since.
+        self.owned_told |= said.owned.as_ref() == Some(&self.owned);
+        self.shut_down &= !said.shut_down;
         let joined = matches!(self.state, State::Joining);
         self.state = State::Stable;
         if joined {
@@ -86,8 +93,8 @@ impl Membership {
         }
         self.interval = Duration::from_millis(answer.heartbeat_interval_ms.max(1) as u64);
         // What is still to be told is told at once.
-        self.next = if self.owned_told { cx.now + self.interval } else { cx.now };
-        self.shut_down = false;
+        let all_told = self.owned_told && !self.shut_down;
+        self.next = if all_told { cx.now + self.interval } else { cx.now };
         let epoch_changed = self.epoch != answer.member_epoch || joined;
         self.epoch = answer.member_epoch;
         let list = |ids: &Option<Vec<_>>| ids.as_deref().map(task_list);
@@ -227,6 +234,7 @@ fn explained(code: i16, error: ClientError, group: &str) -> ClientError {
              one for as long as the group exists. Run the old program, use another application.id, \
              or move the group with `kstreams migrate` while it has no members"
         )),
+        UNSUPPORTED_VERSION => error.advising(NEEDS),
         GROUP_AUTHORIZATION_FAILED => {
             error.advising("Grant the user READ on the group, and CREATE on its internal topics")
         }

@@ -106,6 +106,23 @@ fn a_revocation_is_confirmed_by_the_stream_thread_only() {
 }
 
 #[test]
+fn what_is_acknowledged_while_a_heartbeat_is_on_its_way_is_told_after_it() {
+    let mut world = joined(12, vec![answer(1, Some(&[0, 1]))]);
+    assigned(&mut world);
+    world.client.acknowledge(tasks(&[0, 1]), 1);
+    world.step_driver();
+    world.client.acknowledge(tasks(&[0]), 1);
+    world.client.shut_down_application();
+    for _ in 0..100 {
+        world.step();
+    }
+    let beats = &world.broker.beats;
+    let told: Vec<_> = beats[1..].iter().filter_map(|beat| beat.active_tasks.clone()).collect();
+    assert_eq!(told.last().unwrap()[0].partitions, [0]);
+    assert_eq!(beats.iter().filter(|beat| beat.shutdown_application).count(), 1);
+}
+
+#[test]
 fn a_new_epoch_alone_is_an_assignment_too() {
     let mut world = joined(3, vec![answer(1, Some(&[0])), answer(4, None)]);
     assert_eq!(assigned(&mut world), (1, tasks(&[0])));
