@@ -23,10 +23,11 @@ impl Admin {
     /// Connects over TCP. `seed` is any number that other clients do not have.
     ///
     /// # Errors
-    /// When the system has no room for a thread or a poll. A broker that is not there shows in the
+    /// When `bootstrap` is not a list of `host:port`, or the system has no room for a thread. A broker that is not there shows in the
     /// first call.
     pub fn connect(bootstrap: &str, seed: u64) -> Result<Self, ClientError> {
         let mut config = ClientConfig::new(bootstrap);
+        config.check()?;
         config.client_id = "kstreams-admin".to_owned();
         config.seed = seed;
         config.operation_timeout = Duration::from_secs(20);

@@ -50,7 +50,8 @@ struct Group {
 }
 
 impl Client {
-    /// A client that speaks over `network`, and its driver.
+    /// A client that speaks over `network`, and its driver. [`ClientConfig::check`] tells before what
+    /// is wrong with the settings; entries of `bootstrap` that are not `host:port` are left out here.
     #[must_use]
     pub fn new(config: ClientConfig, network: Box<dyn Network>) -> (Self, Driver) {
         let boxes = Arc::new(Mailboxes { commands: Mailbox::new(), events: Mailbox::new() });

@@ -1,6 +1,7 @@
 //! Settings of a client, a producer and a group membership. Names and defaults are Kafka's where it
 //! has them.
 
+use crate::error::{ClientError, ErrorKind};
 use crate::types::Isolation;
 use kstreams_protocol::batch::Compression;
 use kstreams_protocol::streams_group::topology_description::TopologyDescription;
@@ -59,6 +60,39 @@ impl ClientConfig {
             seed: 0,
         }
     }
+}
+
+impl ClientConfig {
+    /// Checks what can be checked without a broker.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] when `bootstrap` is empty or an entry is not `host:port`.
+    pub fn check(&self) -> Result<(), ClientError> {
+        let invalid = |message: String| Err(ClientError::new(ErrorKind::Invalid, message));
+        if self.bootstrap.is_empty() {
+            return invalid(
+                "bootstrap.servers is empty: name at least one broker as host:port".into(),
+            );
+        }
+        for server in &self.bootstrap {
+            if address(server).is_none() {
+                return invalid(format!("bootstrap.servers: '{server}' is not host:port"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Host and port of `host:port`; an IPv6 address stands in brackets.
+pub(crate) fn address(server: &str) -> Option<(String, u16)> {
+    let (host, port) = server.rsplit_once(':')?;
+    let host = match host.strip_prefix('[') {
+        Some(host) => host.strip_suffix(']')?,
+        None if host.contains(':') => return None,
+        None => host,
+    };
+    let port = port.parse().ok().filter(|port| *port > 0)?;
+    (!host.is_empty()).then(|| (host.to_owned(), port))
 }
 
 /// How partitions are fetched.
@@ -222,4 +256,21 @@ pub struct CopartitionGroup {
     pub source_patterns: Vec<String>,
     /// Of [`Subtopology::repartition_source_topics`].
     pub repartition_source_topics: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bootstrap_servers_are_host_and_port() {
+        let check = |servers: &str| ClientConfig::new(servers).check().map_err(|e| e.to_string());
+        assert_eq!(check("a:1, b.example:9092,[::1]:7,127.0.0.1:8"), Ok(()));
+        assert_eq!(address("[::1]:7"), Some(("::1".to_owned(), 7)));
+        for wrong in ["a", "a:", ":1", "a:x", "a:0", "a:70000", "::1:7", "[::1:7"] {
+            let error = check(wrong).unwrap_err();
+            assert!(error.contains(&format!("'{wrong}' is not host:port")), "{error}");
+        }
+        assert!(check(" ,").unwrap_err().contains("is empty"));
+    }
 }

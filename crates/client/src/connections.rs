@@ -11,7 +11,7 @@
 //!   +------------- Pausing <---------+-------------------------+
 //! ```
 
-use crate::config::ClientConfig;
+use crate::config::{ClientConfig, address};
 use crate::connection::{Connection, Received, Ticket};
 use crate::error::{ClientError, ErrorKind};
 use crate::random::Random;
@@ -107,11 +107,9 @@ pub(crate) struct Connections {
 
 impl Connections {
     pub(crate) fn new(config: &ClientConfig) -> Self {
-        let addresses = config.bootstrap.iter().enumerate().map(|(at, server)| {
-            let (host, port) = server.rsplit_once(':').unwrap_or((server, "9092"));
-            let host = host.trim_start_matches('[').trim_end_matches(']');
-            (Node::Bootstrap(at), (host.to_owned(), port.parse().unwrap_or(9092)))
-        });
+        let addresses = config.bootstrap.iter().enumerate();
+        let addresses =
+            addresses.filter_map(|(at, server)| Some((Node::Bootstrap(at), address(server)?)));
         Self {
             addresses: addresses.collect(),
             slots: BTreeMap::new(),

@@ -1,4 +1,6 @@
-//! The client against a real broker, named by `KSTREAMS_TEST_BOOTSTRAP`.
+//! What every broker must do for the client: run against the one that `KSTREAMS_TEST_BOOTSTRAP`
+//! names, which is Apache Kafka 4.4 (one broker or several) or the embedded broker, with sessions of
+//! some seconds as `tests/java/run broker` and `BrokerConfig::quick` set them.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
