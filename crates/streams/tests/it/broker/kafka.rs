@@ -34,6 +34,14 @@ impl Read {
     }
 }
 
+/// The wall clock in milliseconds. Kafka forgets a producer at a restart when its records are a day old by their own time, and with
+/// it what a retry had written already.
+#[expect(clippy::disallowed_methods, reason = "a real broker has a real clock")]
+fn wall_clock() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.expect("after 1970").as_millis() as i64
+}
+
 /// A name that no other test and no earlier run has.
 pub(super) fn unique(name: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -80,11 +88,12 @@ impl Kafka {
         let handles: Vec<_> = (0..partitions)
             .map(|partition| producer.partition(&TopicPartition::new(topic, partition)))
             .collect();
-        for (time, (key, value)) in records.into_iter().enumerate() {
+        let time = wall_clock();
+        for (key, value) in records {
             let (key, value) = (key.as_ref(), value.as_ref());
             let partition = kstreams::topology::partition_for_key(key, partitions);
             let handle = handles[partition as usize];
-            producer.append(handle, time as i64, Some(key), Some(value), &[]).expect("appended");
+            producer.append(handle, time, Some(key), Some(value), &[]).expect("appended");
         }
         producer.flush().wait(PATIENCE).expect("written");
     }

@@ -1,0 +1,82 @@
+//! The work with kstreams-client.
+
+use crate::client::{KEY_BYTES, PARTITIONS, VALUE_BYTES, record};
+use crate::measure::Failure;
+use kstreams_client::driver::tcp::TcpNetwork;
+use kstreams_client::{
+    AppendError, Client, ClientConfig, Event, NewTopic, ProducerConfig, Reader, ResetPolicy, Start,
+    SystemClock, TopicPartition,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn client(bootstrap: &str) -> Result<Client, Failure> {
+    let network = Box::new(TcpNetwork::new()?);
+    let (client, driver) = Client::new(ClientConfig::new(bootstrap), network);
+    driver.spawn("bench-driver", Arc::new(SystemClock::new()))?;
+    Ok(client)
+}
+
+pub(crate) fn create_topics(bootstrap: &str, topics: &[&str]) -> Result<(), Failure> {
+    let new = |topic: &&str| NewTopic::new(*topic, PARTITIONS).config("retention.ms", "-1");
+    let created = client(bootstrap)?.create_topics(topics.iter().map(new).collect());
+    for result in created.wait(PATIENCE)?.into_values() {
+        result?;
+    }
+    Ok(())
+}
+
+pub(crate) fn produce(bootstrap: &str, topic: &str, records: usize) -> Result<(), Failure> {
+    let mut client = client(bootstrap)?;
+    let mut producer = client.producer(ProducerConfig::default());
+    let partitions: Vec<_> = (0..PARTITIONS)
+        .map(|partition| producer.partition(&TopicPartition::new(topic, partition)))
+        .collect();
+    let (mut key, mut value) = ([0; KEY_BYTES], [b'x'; VALUE_BYTES]);
+    for number in 0..records {
+        record(number, &mut key, &mut value);
+        let partition = partitions[number % PARTITIONS as usize];
+        while let Err(error) =
+            producer.append(partition, number as i64, Some(&key), Some(&value), &[])
+        {
+            match error {
+                AppendError::BufferFull => client.wait(Duration::from_millis(5)),
+                AppendError::RecordTooLarge { .. } => return Err(error.into()),
+            }
+        }
+    }
+    producer.flush().wait(PATIENCE)?;
+    Ok(())
+}
+
+pub(crate) fn fetch(bootstrap: &str, topic: &str, records: usize) -> Result<(), Failure> {
+    let mut client = client(bootstrap)?;
+    for partition in 0..PARTITIONS {
+        let partition = TopicPartition::new(topic, partition);
+        client.fetch(Reader::Source, partition, Start::Reset, ResetPolicy::Earliest);
+    }
+    let (mut seen, mut bytes) = (0, 0);
+    while seen < records {
+        client.wait(Duration::from_millis(100));
+        while let Some(event) = client.next_event() {
+            let Event::Fetched(fetched) = event else { continue };
+            for mut batch in fetched.batches {
+                while let Some(record) = batch.next_record()? {
+                    seen += 1;
+                    bytes += record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len);
+                }
+            }
+        }
+    }
+    check(seen, bytes, records)
+}
+
+/// The work is done when all bytes were there.
+pub(crate) fn check(seen: usize, bytes: usize, records: usize) -> Result<(), Failure> {
+    if (seen, bytes) == (records, records * (KEY_BYTES + VALUE_BYTES)) {
+        return Ok(());
+    }
+    Err(format!("{seen} records of {bytes} bytes instead of {records}").into())
+}
