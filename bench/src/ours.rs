@@ -21,7 +21,8 @@ fn client(bootstrap: &str) -> Result<Client, Failure> {
 
 pub(crate) fn create_topics(bootstrap: &str, topics: &[&str]) -> Result<(), Failure> {
     let new = |topic: &&str| NewTopic::new(*topic, PARTITIONS).config("retention.ms", "-1");
-    let created = client(bootstrap)?.create_topics(topics.iter().map(new).collect());
+    let mut client = client(bootstrap)?;
+    let created = client.create_topics(topics.iter().map(new).collect());
     for result in created.wait(PATIENCE)?.into_values() {
         result?;
     }
