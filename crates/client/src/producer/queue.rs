@@ -59,6 +59,9 @@ pub(super) struct PartitionQueue {
     batches: VecDeque<Sending>,
     identity: Option<ProducerIdentity>,
     next_sequence: i32,
+    /// Whether a broker has confirmed a batch under this identity. One that does not know it takes any number for the first: then
+    /// a batch that overtakes a lost one would be written before it.
+    known: bool,
     /// Numbers were lost: the next epoch is due once nothing is in flight.
     pub(super) renumber: bool,
     pub(super) not_before: Now,
@@ -75,6 +78,7 @@ impl PartitionQueue {
             batches: VecDeque::new(),
             identity: None,
             next_sequence: 0,
+            known: false,
             renumber: false,
             not_before: Now::ZERO,
             why: None,
@@ -121,7 +125,8 @@ impl PartitionQueue {
         let at = self.batches.iter().position(|batch| batch.request.is_none())?;
         let ordered = self.batches.iter().skip(at).all(|batch| batch.request.is_none());
         let settled = self.batches.iter().take(at).all(|batch| !batch.uncertain);
-        let fits = at < super::IN_FLIGHT_MAX && (settled || self.batches[at].uncertain);
+        let window = if self.known { super::IN_FLIGHT_MAX } else { 1 };
+        let fits = at < window && (settled || self.batches[at].uncertain);
         (ordered && fits).then_some(at)
     }
 
@@ -179,6 +184,7 @@ impl PartitionQueue {
     pub(super) fn acknowledge(&mut self, at: usize, base_offset: i64) -> usize {
         self.why = None;
         let Some(sent) = self.batches.remove(at) else { return 0 };
+        self.known = true;
         let end = if base_offset < 0 { -1 } else { base_offset + i64::from(sent.count()) };
         self.end_offset = Some(end.max(self.end_offset.unwrap_or(-1)));
         sent.bytes
@@ -237,6 +243,7 @@ impl PartitionQueue {
         };
         tracing::info!(partition = %self.name, epoch = next.epoch, "sequence numbers start anew");
         self.identity = Some(next);
+        self.known = false;
         self.renumber = false;
         let sealed = |sending: &Sending| matches!(sending.content, Content::Sealed(_));
         let numbered = self.batches.iter().rposition(sealed).map_or(0, |last| last + 1);

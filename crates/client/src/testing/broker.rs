@@ -94,8 +94,9 @@ impl Log {
         if let Some((_, _, offset)) = producer.last.iter().find(|(a, b, _)| (*a, *b) == range) {
             return (0, *offset);
         }
-        let expected = producer.last.back().map_or(0, |(_, last, _)| last + 1);
-        if batch.base_sequence() != expected {
+        // As Kafka does, one that is not known may begin with any number.
+        let expected = producer.last.back().map(|(_, last, _)| last + 1);
+        if expected.is_some_and(|expected| batch.base_sequence() != expected) {
             return (45, -1);
         }
         let offset = self.end;
