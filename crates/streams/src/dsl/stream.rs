@@ -334,7 +334,22 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
         selected.group_by_key(grouped)
     }
 
-    /// Runs a processor on the stream: it sees every record, may use stores, and forwards what it likes.
+    /// Runs a processor on the stream: it sees every record, may use stores, and forwards what it likes. The supplier makes a
+    /// new one for each task; it cannot hand out the same one twice:
+    ///
+    /// ```compile_fail,E0507
+    /// # use kstreams::prelude::*;
+    /// # struct Mine;
+    /// # impl Processor for Mine {
+    /// #     type In = (String, String);
+    /// #     type Out = ((), ());
+    /// #     fn process(&mut self, _: Record<String, String>, _: &mut Context<Self>) -> ProcessResult { Ok(()) }
+    /// # }
+    /// let shared = Mine;
+    /// let builder = StreamsBuilder::new();
+    /// let stream = builder.stream("in", Consumed::<String, String>::new());
+    /// let _ = stream.process(move |_| Ok(shared), Processed::new());
+    /// ```
     #[track_caller]
     pub fn process<P, F>(
         &self,

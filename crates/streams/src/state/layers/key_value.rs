@@ -223,3 +223,79 @@ impl Iterator for Overlaid {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::engine::{Backend, CommitBatch, MemoryBackend, prefix_range};
+    use crate::state::layers::budget::Budget;
+    use crate::state::spec::StoreFormat;
+
+    /// A cached store of plain values, and the backend below it.
+    fn cached() -> (KeyValueLayers, MemoryBackend) {
+        let mut backend = MemoryBackend::default();
+        let engine = backend.engine("s").expect("engine");
+        let spec = StoreSpec { caching: true, ..StoreSpec::new::<(), ()>("s", StoreFormat::Plain) };
+        let budget =
+            StoreBudget { record_cache: Budget::new(1 << 20), read_cache: Budget::new(1 << 20) };
+        let mut layers = KeyValueLayers::new(&spec, engine, LogMode::EveryWrite, &budget);
+        layers.listener = Some(Rc::new(|_| Ok(())));
+        (layers, backend)
+    }
+
+    fn put(layers: &mut KeyValueLayers, key: &[u8], value: Option<&'static str>, timestamp: i64) {
+        let topic: Rc<str> = "t".into();
+        let record = || RecordContext { topic, partition: 0, offset: timestamp, timestamp };
+        layers.put(key, value.map(Bytes::from), record, timestamp, &Headers::new());
+    }
+
+    fn keys(layers: &mut KeyValueLayers, range: &KeyRange) -> Vec<Vec<u8>> {
+        let entries = layers.range(range, Direction::Forward).expect("a range");
+        entries.map(|entry| entry.expect("an entry").0.to_vec()).collect()
+    }
+
+    /// P60: a prefix of 0xFF bytes has no upper bound, in a cached store neither.
+    #[test]
+    fn p60_prefix_scan_sees_cache_buffer_and_engine() {
+        let (mut layers, mut backend) = cached();
+        put(&mut layers, &[0xfe], Some("1"), 1);
+        put(&mut layers, &[0xff], Some("2"), 2);
+        layers.flush_cache().expect("flushed");
+        let writes = vec![("s".into(), layers.take_writes())];
+        backend.commit(CommitBatch { writes, ..CommitBatch::default() }).expect("committed");
+        put(&mut layers, &[0xff, 0], Some("3"), 3);
+        layers.flush_cache().expect("flushed");
+        put(&mut layers, &[0xff, 1], Some("4"), 4);
+        let prefix = prefix_range(&[0xff]);
+        assert_eq!(keys(&mut layers, &prefix), [vec![0xff], vec![0xff, 0], vec![0xff, 1]]);
+        put(&mut layers, &[0xff], None, 5);
+        assert_eq!(keys(&mut layers, &prefix), [vec![0xff, 0], vec![0xff, 1]]);
+    }
+
+    /// Only the last change of a key leaves the cache, with the record that made it; an absence that stays one is no change.
+    #[test]
+    fn a_flush_forwards_and_logs_the_last_change_of_each_key() {
+        let (mut layers, _backend) = cached();
+        for (key, value, timestamp) in
+            [("a", Some("1"), 1), ("b", Some("1"), 2), ("a", Some("2"), 3), ("c", None, 4)]
+        {
+            put(&mut layers, key.as_bytes(), value, timestamp);
+        }
+        let flushed = layers.flush_cache().expect("flushed");
+        let shown: Vec<String> = flushed
+            .iter()
+            .map(|change| format!("{:?}={:?}@{}", change.key, change.new, change.record.offset))
+            .collect();
+        assert_eq!(shown, [r#"b"b"=Some(b"1")@2"#, r#"b"a"=Some(b"2")@3"#]);
+        let mut logged = Vec::new();
+        let log = layers.drain_changelog(|key, value, timestamp| {
+            logged.push((key.to_vec(), value.map(<[u8]>::to_vec), timestamp));
+            Ok::<(), ()>(())
+        });
+        log.expect("logged");
+        let expected =
+            [(b"b".to_vec(), Some(b"1".to_vec()), 2), (b"a".to_vec(), Some(b"2".to_vec()), 3)];
+        assert_eq!(logged, expected);
+        assert!(layers.flush_cache().expect("flushed").is_empty());
+    }
+}
