@@ -59,49 +59,46 @@ const SINK: i8 = 3;
 
 /// The topology node by node, for brokers that ask for it.
 pub(super) fn description(graph: &Graph, application_id: &str) -> TopologyDescription {
-    let mut description = TopologyDescription::default();
-    for (number, subtopology) in graph.subtopologies.iter().enumerate() {
-        let mut described = TopologyDescriptionSubtopology::default();
-        described.subtopology_id = number.to_string().into();
-        described.nodes = subtopology
-            .nodes
-            .iter()
-            .map(|&index| described_node(graph, application_id, index))
-            .collect();
-        description.subtopologies.push(described);
-    }
-    description
+    let described = graph.subtopologies.iter().enumerate().map(|(number, subtopology)| {
+        let nodes = subtopology.nodes.iter();
+        TopologyDescriptionSubtopology {
+            subtopology_id: number.to_string().into(),
+            nodes: nodes.map(|&index| described_node(graph, application_id, index)).collect(),
+            ..TopologyDescriptionSubtopology::default()
+        }
+    });
+    TopologyDescription { subtopologies: described.collect(), ..TopologyDescription::default() }
 }
 
 fn described_node(graph: &Graph, app: &str, index: usize) -> TopologyDescriptionNode {
     let node = &graph.nodes[index];
     let topic = |topic: &Arc<str>| graph.topic_name(app, topic).to_string().into();
-    let mut described = TopologyDescriptionNode::default();
-    described.name = node.name.to_string().into();
-    described.successors = graph
-        .nodes
-        .iter()
-        .filter(|child| child.parents.contains(&index))
-        .map(|child| child.name.to_string().into())
-        .collect();
+    let children = graph.nodes.iter().filter(|child| child.parents.contains(&index));
+    let described = TopologyDescriptionNode {
+        name: node.name.to_string().into(),
+        successors: children.map(|child| child.name.to_string().into()).collect(),
+        ..TopologyDescriptionNode::default()
+    };
     match &node.kind {
-        NodeKind::Source(source) => {
-            described.node_type = SOURCE;
-            described.source_topics = source.topics.iter().map(topic).collect();
-        }
-        NodeKind::Processor { .. } => {
-            described.node_type = PROCESSOR;
-            described.stores = node.stores.iter().map(|store| store.to_string().into()).collect();
-        }
-        NodeKind::Sink { topic: target, .. } => {
-            described.node_type = SINK;
-            described.sink_topic = match target {
+        NodeKind::Source(source) => TopologyDescriptionNode {
+            node_type: SOURCE,
+            source_topics: source.topics.iter().map(topic).collect(),
+            ..described
+        },
+        NodeKind::Processor { .. } => TopologyDescriptionNode {
+            node_type: PROCESSOR,
+            stores: node.stores.iter().map(|store| store.to_string().into()).collect(),
+            ..described
+        },
+        NodeKind::Sink { topic: target, .. } => TopologyDescriptionNode {
+            node_type: SINK,
+            sink_topic: match target {
                 SinkTopic::Fixed(fixed) => Some(topic(fixed)),
                 SinkTopic::Computed(_) => None,
-            };
-        }
+            },
+            ..described
+        },
     }
-    described
 }
 
 /// All topics that the application reads, with their names on the cluster.
