@@ -16,8 +16,8 @@ use crate::pending::Pending;
 use crate::producer_handle::Producer;
 use crate::random::Random;
 use crate::types::{
-    CommittedOffset, ListedOffset, NewTopic, OffsetSpec, Reader, ResetPolicy, Start, Tasks, Topic,
-    TopicDescription, TopicPartition,
+    CommittedOffset, GroupMetadata, ListedOffset, NewTopic, OffsetSpec, Reader, ResetPolicy, Start,
+    Tasks, Topic, TopicDescription, TopicPartition,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
@@ -36,6 +36,7 @@ pub type Results<K, V = ()> = BTreeMap<K, Result<V, ClientError>>;
 #[derive(Debug)]
 pub struct Client {
     commands: CommandSender,
+    member_id: String,
     events: VecDeque<Event>,
     topics: BTreeMap<Topic, TopicState>,
     group: Option<Group>,
@@ -57,9 +58,10 @@ impl Client {
         let boxes = Arc::new(Mailboxes { commands: Mailbox::new(), events: Mailbox::new() });
         let commands = CommandSender { boxes, wake_driver: network.waker() };
         let member_id = Random::new(config.seed).kafka_uuid();
-        let driver = Driver::new(config, network, commands.clone(), member_id);
+        let driver = Driver::new(config, network, commands.clone(), member_id.clone());
         let client = Self {
             commands,
+            member_id,
             events: VecDeque::new(),
             topics: BTreeMap::new(),
             group: None,
@@ -141,6 +143,18 @@ impl Client {
         self.call(CommitOffsets { group: group.id.as_str().into(), member, offsets })
     }
 
+    /// Under whom [`Producer::commit`] makes offsets part of a transaction: the member of the joined
+    /// group with the epoch acknowledged last. None while the client is in no group.
+    #[must_use]
+    pub fn group_metadata(&self) -> Option<GroupMetadata> {
+        let group = self.group.as_ref()?;
+        Some(GroupMetadata {
+            group_id: group.id.as_str().into(),
+            member_id: self.member_id.clone(),
+            member_epoch: group.epoch,
+        })
+    }
+
     /// The joined group's positions, once no transaction is about to change them.
     pub fn committed(
         &mut self,
@@ -189,7 +203,7 @@ impl Client {
 
 /// Writing.
 impl Client {
-    /// A new idempotent producer.
+    /// A new producer: idempotent, and transactional if it has a transactional id.
     pub fn producer(&mut self, config: ProducerConfig) -> Producer {
         let producer = self.producers;
         self.producers += 1;

@@ -5,9 +5,12 @@ use crate::config::{GroupConfig, ProducerConfig};
 use crate::event::Event;
 use crate::mailbox::{Mailbox, Waker};
 use crate::pending::{Completer, Pending};
-use crate::producer_handle::{Flushed, PartitionHandle};
-use crate::types::{Reader, ResetPolicy, Start, Tasks, Topic, TopicPartition};
+use crate::producer_handle::{Committed, Flushed, PartitionHandle};
+use crate::types::{
+    CommittedOffset, GroupMetadata, Reader, ResetPolicy, Start, Tasks, Topic, TopicPartition,
+};
 use kstreams_protocol::batch::BatchWriter;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -19,6 +22,22 @@ pub(crate) struct ReadyBatch {
     pub(crate) writer: BatchWriter,
     /// Bytes that it has reserved of the producer's buffer.
     pub(crate) bytes: usize,
+}
+
+/// What the stream thread wants of its transaction; it concerns the batches that came before.
+#[derive(Debug)]
+pub(crate) enum TransactionCommand {
+    Commit {
+        offsets: BTreeMap<TopicPartition, CommittedOffset>,
+        group: Option<GroupMetadata>,
+        completer: Completer<Committed>,
+    },
+    Abort {
+        completer: Completer<()>,
+    },
+    Init {
+        completer: Completer<()>,
+    },
 }
 
 #[derive(Debug)]
@@ -72,6 +91,10 @@ pub(crate) enum Command {
     Flush {
         producer: u32,
         completer: Completer<Flushed>,
+    },
+    Transaction {
+        producer: u32,
+        command: TransactionCommand,
     },
     CloseProducer {
         producer: u32,

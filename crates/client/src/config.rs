@@ -145,6 +145,12 @@ pub struct ProducerConfig {
     pub compression_level: Option<i32>,
     /// How long a batch is tried before it fails (`delivery.timeout.ms`).
     pub delivery_timeout: Duration,
+    /// Makes all that is written part of transactions (`transactional.id`). Of several producers
+    /// with the same id the last one that came is the one that can write.
+    pub transactional_id: Option<String>,
+    /// Age at which the coordinator aborts a transaction by itself (`transaction.timeout.ms`), not
+    /// above the broker's `transaction.max.timeout.ms`.
+    pub transaction_timeout: Duration,
 }
 
 impl Default for ProducerConfig {
@@ -157,6 +163,8 @@ impl Default for ProducerConfig {
             compression: Compression::None,
             compression_level: None,
             delivery_timeout: Duration::from_secs(120),
+            transactional_id: None,
+            transaction_timeout: Duration::from_secs(60),
         }
     }
 }

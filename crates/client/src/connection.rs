@@ -24,6 +24,7 @@ pub(crate) enum Ticket {
     Fetch { fetcher: usize, id: u64 },
     Produce { producer: u32, id: u64 },
     ProducerId { producer: u32 },
+    Transaction { producer: u32 },
     Heartbeat,
     TopologyDescription,
     Assignment,
@@ -45,6 +46,8 @@ pub(crate) struct Connection {
     client_id: StrBytes,
     next_correlation_id: i32,
     versions: Option<BTreeMap<i16, VersionRange>>,
+    /// Level of the feature `transaction.version`, behind the epoch of the cluster's features.
+    transaction_version: (i64, i16),
     in_flight: VecDeque<InFlight>,
     out: VecDeque<Bytes>,
 }
@@ -67,6 +70,7 @@ impl Connection {
             client_id,
             next_correlation_id: 0,
             versions: None,
+            transaction_version: (-1, 0),
             in_flight: VecDeque::new(),
             out: VecDeque::new(),
         };
@@ -113,14 +117,21 @@ impl Connection {
         }
     }
 
-    /// Queues a request.
+    /// What the broker said of `transaction.version`: the epoch of the cluster's features, which
+    /// tells what is newer, and the level.
+    pub(crate) fn transaction_version(&self) -> (i64, i16) {
+        self.transaction_version
+    }
+
+    /// Queues a request, in a version up to `limit`.
     pub(crate) fn send(
         &mut self,
         request: &Request,
+        limit: i16,
         ticket: Ticket,
         deadline: Now,
     ) -> Result<(), ClientError> {
-        let version = self.version(request.api())?;
+        let version = self.version(request.api())?.min(limit);
         self.put(request, version, ticket, deadline)
     }
 
@@ -200,6 +211,9 @@ impl Connection {
         if response.error_code != 0 {
             return Err(ClientError::broker(response.error_code, "API versions", None));
         }
+        let level = response.finalized_features.iter().find(|f| &*f.name == "transaction.version");
+        self.transaction_version =
+            (response.finalized_features_epoch, level.map_or(0, |found| found.max_version_level));
         self.versions = Some(ranges(&response));
         Ok(Received::Ready)
     }

@@ -38,7 +38,8 @@ pub(crate) enum Lane {
     Control,
     /// Topics and logs: what may take a broker a while.
     Admin,
-    /// Heartbeats and positions of a group: they never wait for what a topic's creation takes.
+    /// Heartbeats and positions of a group, begin and end of transactions: they never wait for what
+    /// a topic's creation takes.
     Group,
     /// Produce requests.
     Produce,
@@ -103,6 +104,8 @@ pub(crate) struct Connections {
     pub(crate) last_ready: Now,
     /// How the last attempt failed.
     pub(crate) last_failure: Option<String>,
+    /// The newest that a broker said of `transaction.version`, see [`Connection`].
+    transaction_version: (i64, i16),
 }
 
 impl Connections {
@@ -126,6 +129,7 @@ impl Connections {
             random: Random::new(!config.seed),
             last_ready: Now::ZERO,
             last_failure: None,
+            transaction_version: (-1, 0),
         }
     }
 
@@ -224,6 +228,11 @@ impl Connections {
         }
     }
 
+    /// Level of the cluster's feature `transaction.version`, as far as a broker told.
+    pub(crate) fn transaction_version(&self) -> i16 {
+        self.transaction_version.1
+    }
+
     /// Sends a request on a connection that [`Self::is_ready`].
     pub(crate) fn send(
         &mut self,
@@ -233,10 +242,23 @@ impl Connections {
         ticket: Ticket,
         now: Now,
     ) -> Result<(), ClientError> {
+        self.send_up_to(i16::MAX, node, lane, request, ticket, now)
+    }
+
+    /// Sends a request in a version up to `limit`.
+    pub(crate) fn send_up_to(
+        &mut self,
+        limit: i16,
+        node: Node,
+        lane: Lane,
+        request: &Request,
+        ticket: Ticket,
+        now: Now,
+    ) -> Result<(), ClientError> {
         let name = self.name(node);
         match self.slots.get_mut(&(node, lane)).map(|slot| &mut slot.state) {
             Some(State::Open { connection, .. }) => connection
-                .send(request, ticket, now + self.request_timeout)
+                .send(request, limit, ticket, now + self.request_timeout)
                 .map_err(|error| error.within(name)),
             _ => Err(ClientError::retriable(format!("{name} is not connected"))),
         }
@@ -286,6 +308,8 @@ impl Connections {
         match connection.receive(frame, now) {
             Ok(Received::Ready) => {
                 slot.failures = 0;
+                self.transaction_version =
+                    self.transaction_version.max(connection.transaction_version());
                 self.last_ready = now;
                 self.last_failure = None;
                 tracing::debug!(broker = %self.name(key.0), lane = ?key.1, "connected");

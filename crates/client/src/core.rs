@@ -65,7 +65,9 @@ macro_rules! context {
         producer::Context {
             connections: &mut $core.connections,
             metadata: &mut $core.metadata,
+            coordinators: &mut $core.coordinators,
             retry_backoff: $core.config.retry_backoff,
+            operation_timeout: $core.config.operation_timeout,
             now: $now,
         }
     };
@@ -168,6 +170,11 @@ impl Core {
                     producer.flush(completer);
                 }
             }
+            Command::Transaction { producer, command } => {
+                if let Some(producer) = self.producers.get_mut(&producer) {
+                    producer.order(command);
+                }
+            }
             Command::CloseProducer { producer } => {
                 if let Some(producer) = self.producers.get_mut(&producer) {
                     producer.close();
@@ -251,7 +258,12 @@ impl Core {
             }
             Ticket::ProducerId { producer } => {
                 if let Some(producer) = self.producers.get_mut(&producer) {
-                    producer.on_identity(result, &context!(producer, self, now));
+                    producer.on_identity(result, &mut context!(producer, self, now));
+                }
+            }
+            Ticket::Transaction { producer } => {
+                if let Some(producer) = self.producers.get_mut(&producer) {
+                    producer.on_transaction(result, &mut context!(producer, self, now));
                 }
             }
             Ticket::Heartbeat => self.on_heartbeat(node, result, now),

@@ -14,6 +14,12 @@ pub enum ErrorKind {
     /// The group does not know the member any more (25), or another took its place: all its tasks
     /// are lost.
     Fenced,
+    /// Another producer took the transactional id, or the coordinator gave the transaction up, for
+    /// instance as it took longer than its timeout (47, 49, 90): everything since the last commit
+    /// is gone; take a new epoch with [`Producer::init`](crate::Producer::init).
+    ProducerFenced,
+    /// The transaction cannot be committed (120): abort it, then go on.
+    Abortable,
     /// The cluster refuses this user: grant the right that the message names.
     Authorization,
     /// The cluster cannot do it: it is too old, or set up otherwise.
@@ -116,12 +122,13 @@ fn kind_of(error: ResponseError) -> ErrorKind {
     use ResponseError as E;
     match error {
         E::StaleMemberEpoch => ErrorKind::StaleMemberEpoch,
-        E::UnknownMemberId
-        | E::FencedMemberEpoch
-        | E::IllegalGeneration
-        | E::FencedInstanceId
-        | E::ProducerFenced
-        | E::InvalidProducerEpoch => ErrorKind::Fenced,
+        E::UnknownMemberId | E::FencedMemberEpoch | E::IllegalGeneration | E::FencedInstanceId => {
+            ErrorKind::Fenced
+        }
+        E::ProducerFenced | E::InvalidProducerEpoch | E::InvalidProducerIdMapping => {
+            ErrorKind::ProducerFenced
+        }
+        E::TransactionAbortable | E::InvalidTxnState => ErrorKind::Abortable,
         E::TopicAuthorizationFailed
         | E::GroupAuthorizationFailed
         | E::ClusterAuthorizationFailed
@@ -138,6 +145,7 @@ fn kind_of(error: ResponseError) -> ErrorKind {
         E::MessageTooLarge | E::RecordListTooLarge => ErrorKind::TooLarge,
         E::CorruptMessage => ErrorKind::Corrupt,
         E::InvalidRequest
+        | E::InvalidTransactionTimeout
         | E::InvalidTopicException
         | E::InvalidConfig
         | E::InvalidPartitions

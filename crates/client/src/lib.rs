@@ -1,5 +1,5 @@
-//! The Kafka client of a stream runtime, and nothing more: it fetches, produces idempotently,
-//! commits offsets, keeps a membership in a streams group and manages topics.
+//! The Kafka client of a stream runtime, and nothing more: it fetches, produces idempotently and in
+//! transactions, commits offsets, keeps a membership in a streams group and manages topics.
 //!
 //! ```text
 //! stream thread                     driver thread
@@ -10,7 +10,7 @@
 //! [`Client::wait`] waits. The driver keeps heartbeating, reading ahead and writing while user code
 //! takes its time; it never confirms on its own that tasks were given up.
 //!
-//! Not here: TLS and SASL (yet), transactions (yet), subscriptions, consumer groups.
+//! Not here: TLS and SASL (yet), subscriptions, consumer groups.
 
 mod blocking;
 mod client;
@@ -57,10 +57,10 @@ pub use event::{
 };
 pub use mailbox::Waker;
 pub use pending::Pending;
-pub use producer_handle::{AppendError, Flushed, PartitionHandle, Producer};
+pub use producer_handle::{AppendError, Committed, Flushed, PartitionHandle, Producer};
 pub use types::{
-    BrokerId, CommittedOffset, Isolation, ListedOffset, NewTopic, Now, OffsetSpec, Reader,
-    ResetPolicy, Start, Task, Tasks, Topic, TopicDescription, TopicPartition,
+    BrokerId, CommittedOffset, GroupMetadata, Isolation, ListedOffset, NewTopic, Now, OffsetSpec,
+    Reader, ResetPolicy, Start, Task, Tasks, Topic, TopicDescription, TopicPartition,
 };
 
 /// Records as they are fetched, and how they can be compressed.

@@ -14,18 +14,21 @@
 //! what is in flight come back, takes the next epoch and numbers what is left from 0 anew.
 
 mod answer;
+mod coordination;
 mod queue;
+mod transactional;
 
 use crate::command::ReadyBatch;
 use crate::config::ProducerConfig;
 use crate::connection::Ticket;
 use crate::connections::{Connections, Lane, Node};
+use crate::coordinator::Coordinators;
 use crate::error::{ClientError, ErrorKind};
 use crate::metadata::{Metadata, any_node};
 use crate::pending::Completer;
 use crate::producer_handle::{Flushed, PartitionHandle};
 use crate::requests::{Api, Request, Response};
-use crate::transaction::{Identity, ProducerIdentity, Transaction};
+use crate::transaction::{Event, Identity, ProducerIdentity};
 use crate::types::{Now, Topic, TopicPartition};
 use kstreams_protocol::Uuid;
 use kstreams_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
@@ -36,6 +39,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use transactional::Transactional;
 
 /// Requests in flight on a connection: the broker remembers as many batches of a partition.
 const IN_FLIGHT_MAX: usize = 5;
@@ -44,7 +48,9 @@ const IN_FLIGHT_MAX: usize = 5;
 pub(crate) struct Context<'a> {
     pub(crate) connections: &'a mut Connections,
     pub(crate) metadata: &'a mut Metadata,
+    pub(crate) coordinators: &'a mut Coordinators,
     pub(crate) retry_backoff: Duration,
+    pub(crate) operation_timeout: Duration,
     pub(crate) now: Now,
 }
 
@@ -70,7 +76,7 @@ pub(crate) struct ProducerMachine {
     config: ProducerConfig,
     reserved: Arc<AtomicUsize>,
     identity: Identity,
-    transaction: Transaction,
+    transactional: Option<Transactional>,
     partitions: Vec<PartitionQueue>,
     by_name: BTreeMap<TopicPartition, PartitionHandle>,
     asked: BTreeMap<u64, Asked>,
@@ -89,10 +95,10 @@ impl ProducerMachine {
     pub(crate) fn new(number: u32, config: ProducerConfig, reserved: Arc<AtomicUsize>) -> Self {
         Self {
             number,
+            transactional: Transactional::new(&config),
             config,
             reserved,
             identity: Identity::Unset { not_before: Now::ZERO },
-            transaction: Transaction::default(),
             partitions: Vec::new(),
             by_name: BTreeMap::new(),
             asked: BTreeMap::new(),
@@ -133,12 +139,24 @@ impl ProducerMachine {
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.closing && self.partitions.iter().all(PartitionQueue::is_empty)
+        let ended = self.transactional.as_ref().is_none_or(|t| t.orders.is_empty());
+        self.closing && ended && self.partitions.iter().all(PartitionQueue::is_empty)
     }
 
     /// Sends what can be sent; gives when to look again.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Option<Now> {
         self.expire(cx.now);
+        let mut due = self.advance(cx);
+        let records = self.send_records(cx);
+        if self.lost().is_some() {
+            // Maybe only since then.
+            due = self.advance(cx);
+            self.complete_flushes();
+        }
+        due.into_iter().chain(records).min()
+    }
+
+    fn send_records(&mut self, cx: &mut Context<'_>) -> Option<Now> {
         if self.partitions.iter().all(PartitionQueue::is_empty) {
             self.complete_flushes();
             return None;
@@ -156,7 +174,7 @@ impl ProducerMachine {
         let mut due: BTreeMap<Node, Vec<usize>> = BTreeMap::new();
         for index in self.in_turn() {
             let queue = &self.partitions[index];
-            if !queue.can_send() {
+            if !queue.can_send() || self.needs_adding(index) {
                 continue;
             }
             if queue.not_before > cx.now {
@@ -220,13 +238,14 @@ impl ProducerMachine {
         {
             return false;
         }
+        let limit = self.produce_limit();
         let by_id = cx
             .connections
             .version(node, Lane::Produce, Api::Produce)
-            .is_ok_and(|version| version >= 13);
+            .is_ok_and(|version| version.min(limit) >= 13);
         let batching = Batching {
             identity,
-            transactional: self.transaction.marks_batches(),
+            transactional: self.transactional.is_some(),
             compression: self.config.compression,
             level: self.config.compression_level,
             request: self.next_id,
@@ -278,7 +297,9 @@ impl ProducerMachine {
         asked: Asked,
         cx: &mut Context<'_>,
     ) -> bool {
+        let limit = self.produce_limit();
         let request: Request = ProduceRequest::default()
+            .with_transactional_id(self.transactional.as_ref().map(Transactional::wire_id))
             .with_acks(-1)
             .with_timeout_ms(30_000)
             .with_topic_data(topics)
@@ -286,8 +307,12 @@ impl ProducerMachine {
         let id = self.next_id;
         self.next_id += 1;
         let ticket = Ticket::Produce { producer: self.number, id };
-        let sent = cx.connections.send(node, Lane::Produce, &request, ticket, cx.now);
+        let sent = cx.connections.send_up_to(limit, node, Lane::Produce, &request, ticket, cx.now);
         self.asked.insert(id, asked);
+        if let Some(transactional) = &mut self.transactional {
+            transactional.sent = true;
+            transactional.on(Event::Sent);
+        }
         match sent {
             Ok(()) => true,
             Err(error) => {
@@ -297,10 +322,17 @@ impl ProducerMachine {
         }
     }
 
+    /// The newest version of the request that can be used.
+    fn produce_limit(&self) -> i16 {
+        self.transactional.as_ref().map_or(i16::MAX, |t| t.limit_of(coordination::V1_PRODUCE))
+    }
+
     /// The identity to write under, asked for if there is none.
     fn identity(&mut self, cx: &mut Context<'_>) -> Option<ProducerIdentity> {
         match &self.identity {
             Identity::Known(identity) => return Some(*identity),
+            // It is the coordinator's to give.
+            _ if self.transactional.is_some() => return None,
             Identity::Asked => return None,
             Identity::Unset { not_before } if *not_before > cx.now => return None,
             Identity::Unset { .. } => {}
@@ -330,7 +362,14 @@ impl ProducerMachine {
         None
     }
 
-    pub(crate) fn on_identity(&mut self, result: Result<Response, ClientError>, cx: &Context<'_>) {
+    pub(crate) fn on_identity(
+        &mut self,
+        result: Result<Response, ClientError>,
+        cx: &mut Context<'_>,
+    ) {
+        if self.transactional.is_some() {
+            return self.on_transactional_identity(result, cx);
+        }
         let again = Identity::Unset { not_before: cx.now + cx.retry_backoff };
         self.identity = match result {
             Ok(Response::InitProducerId(answer)) => match answer.error_code {
@@ -347,6 +386,10 @@ impl ProducerMachine {
 
     /// Gives partitions whose numbers were lost the next epoch, once nothing is in flight.
     fn renumber(&mut self, identity: ProducerIdentity) {
+        if self.transactional.is_some() {
+            // Its epochs come from the coordinator.
+            return;
+        }
         for queue in &mut self.partitions {
             if !queue.renumber(identity) {
                 // The epochs of this id are used up.
@@ -386,8 +429,27 @@ impl ProducerMachine {
     }
 
     fn keep_failure(&mut self, error: ClientError) {
+        if self.transactional.is_some() {
+            return self.refuse(error);
+        }
         tracing::warn!(%error, "records are lost");
         self.failure.get_or_insert(error);
+    }
+
+    /// Why the transaction cannot be committed, if that is so.
+    fn lost(&self) -> Option<ClientError> {
+        let transactional = self.transactional.as_ref().filter(|t| t.state.is_lost())?;
+        transactional.failure.clone()
+    }
+
+    fn take_end_offsets(&mut self) -> Vec<(PartitionHandle, i64)> {
+        let mut end_offsets = Vec::new();
+        for (index, queue) in self.partitions.iter_mut().enumerate() {
+            if let Some(end) = queue.end_offset.take() {
+                end_offsets.push((PartitionHandle(index as u32), end));
+            }
+        }
+        end_offsets
     }
 
     fn complete_flushes(&mut self) {
@@ -398,17 +460,9 @@ impl ProducerMachine {
         let done = |flush: &FlushWaiting| oldest.is_none_or(|oldest| oldest >= flush.before);
         while self.flushes.first().is_some_and(done) {
             let flush = self.flushes.remove(0);
-            let result = match self.failure.take() {
+            let result = match self.lost().or_else(|| self.failure.take()) {
                 Some(error) => Err(error),
-                None => {
-                    let mut end_offsets = Vec::new();
-                    for (index, queue) in self.partitions.iter_mut().enumerate() {
-                        if let Some(end) = queue.end_offset.take() {
-                            end_offsets.push((PartitionHandle(index as u32), end));
-                        }
-                    }
-                    Ok(Flushed { end_offsets })
-                }
+                None => Ok(Flushed { end_offsets: self.take_end_offsets() }),
             };
             flush.completer.complete(result);
         }

@@ -1,10 +1,11 @@
 //! The stream thread's half of a producer: records are written straight into the open batch of
 //! their partition, and whole batches go to the driver.
 
-use crate::command::{Command, CommandSender, ReadyBatch};
+use crate::command::{Command, CommandSender, ReadyBatch, TransactionCommand};
 use crate::config::ProducerConfig;
-use crate::pending::Pending;
-use crate::types::{Now, TopicPartition};
+use crate::error::{ClientError, ErrorKind};
+use crate::pending::{Completer, Pending};
+use crate::types::{CommittedOffset, GroupMetadata, Now, TopicPartition};
 use kstreams_protocol::batch::{BatchWriter, HEADER_LENGTH};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -59,11 +60,19 @@ pub struct Flushed {
     pub end_offsets: Vec<(PartitionHandle, i64)>,
 }
 
+/// A transaction is committed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Committed {
+    /// The same as [`Flushed::end_offsets`]. The transaction's marker follows there.
+    pub end_offsets: Vec<(PartitionHandle, i64)>,
+}
+
 /// Writes records, idempotently, from one thread.
 ///
 /// Partitions are chosen by the caller. A record goes out when its batch is full, lingered long
-/// enough (see [`Self::poll`]) or is flushed. Errors surface at [`Self::flush`]. Dropped, it
-/// forgets open batches; what went out before is still tried.
+/// enough (see [`Self::poll`]) or is flushed. Errors surface at [`Self::flush`] and
+/// [`Self::commit`]. Dropped, it forgets open batches; what went out before is still tried, but a
+/// transaction is aborted.
 #[derive(Debug)]
 pub struct Producer {
     id: u32,
@@ -216,6 +225,25 @@ impl Producer {
         self.reserved.load(Ordering::Relaxed)
     }
 
+    fn forget_open(&mut self) {
+        for handle in std::mem::take(&mut self.open) {
+            let partition = &mut self.partitions[handle.index()];
+            partition.writer = None;
+            self.reserved.fetch_sub(partition.reserved, Ordering::Relaxed);
+        }
+    }
+
+    fn order<T>(&self, command: impl FnOnce(Completer<T>) -> TransactionCommand) -> Pending<T> {
+        if self.config.transactional_id.is_none() {
+            let message = "the producer has no transactional.id";
+            return Pending::ready(Err(ClientError::new(ErrorKind::Invalid, message)));
+        }
+        let (pending, completer) = self.commands.pending();
+        let command = command(completer);
+        self.commands.send(Command::Transaction { producer: self.id, command });
+        pending
+    }
+
     fn hand_over(&mut self, handle: PartitionHandle) {
         if let Some(at) = self.open.iter().position(|open| *open == handle) {
             self.open.remove(at);
@@ -238,8 +266,62 @@ impl Producer {
     }
 }
 
+/// Transactions. They begin by themselves with the first record after the one before.
+///
+/// Calls are dealt with in their order, one after the other: what is appended after a call to
+/// [`Self::commit`] or [`Self::abort`] belongs to the next transaction and waits until this one has
+/// ended. Without a transactional id all of them fail ([`ErrorKind::Invalid`]).
+impl Producer {
+    /// Sends all that is open and commits everything that was appended since the last commit,
+    /// together with `offsets` of `group` (none without `group`). If there is nothing to commit, it
+    /// is done at once. The end is asked for until a coordinator answers, however long this takes.
+    ///
+    /// Errors say what to do:
+    /// - [`ErrorKind::StaleMemberEpoch`]: the group knows a newer epoch of the member. All records
+    ///   are written still: commit again under the newer epoch, or abort.
+    /// - [`ErrorKind::ProducerFenced`]: [`Self::init`]. If another producer took the transactional
+    ///   id in between, the outcome is not known: fetch the committed offsets.
+    /// - [`ErrorKind::Abortable`]: [`Self::abort`]. A transaction that took too long is this or the
+    ///   one before, depending on who notices.
+    /// - all others, among them [`ErrorKind::Fenced`] when the group does not know the member any
+    ///   more: nothing is committed; [`Self::abort`] before the producer can go on.
+    ///   Records appended before that are dropped.
+    pub fn commit(
+        &mut self,
+        offsets: BTreeMap<TopicPartition, CommittedOffset>,
+        group: Option<GroupMetadata>,
+    ) -> Pending<Committed> {
+        for handle in std::mem::take(&mut self.open) {
+            self.send(handle);
+        }
+        self.order(|completer| TransactionCommand::Commit { offsets, group, completer })
+    }
+
+    /// Forgets everything that was appended since the last commit and aborts the transaction. The
+    /// abort is asked for until a coordinator answers; nobody has to wait for it.
+    /// [`ErrorKind::ProducerFenced`]: nothing is left to abort, [`Self::init`].
+    pub fn abort(&mut self) -> Pending<()> {
+        self.forget_open();
+        self.order(|completer| TransactionCommand::Abort { completer })
+    }
+
+    /// Waits until the producer has its id and epoch, for which a new producer asks by itself: from
+    /// then on no producer before it with the same transactional id can write, and the offsets that
+    /// one had in a transaction are settled. Called later, it forgets everything that was appended
+    /// since the last commit and takes a new epoch, the way back after
+    /// [`ErrorKind::ProducerFenced`].
+    pub fn init(&mut self) -> Pending<()> {
+        self.forget_open();
+        self.order(|completer| TransactionCommand::Init { completer })
+    }
+}
+
 impl Drop for Producer {
     fn drop(&mut self) {
+        if self.config.transactional_id.is_some() {
+            // Readers of committed records need not wait for its timeout.
+            drop(self.abort());
+        }
         self.commands.send(Command::CloseProducer { producer: self.id });
     }
 }

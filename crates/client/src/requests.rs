@@ -4,10 +4,11 @@
 use crate::error::{ClientError, ErrorKind};
 use bytes::{BufMut, Bytes, BytesMut};
 use kstreams_protocol::messages::{
-    ApiVersionsRequest, CreateTopicsRequest, DeleteGroupsRequest, DeleteRecordsRequest,
-    DeleteTopicsRequest, DescribeConfigsRequest, FetchRequest, FindCoordinatorRequest,
-    IncrementalAlterConfigsRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest,
-    OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, RequestHeader, ResponseHeader,
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ApiVersionsRequest, CreateTopicsRequest,
+    DeleteGroupsRequest, DeleteRecordsRequest, DeleteTopicsRequest, DescribeConfigsRequest,
+    EndTxnRequest, FetchRequest, FindCoordinatorRequest, IncrementalAlterConfigsRequest,
+    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetCommitRequest,
+    OffsetFetchRequest, ProduceRequest, RequestHeader, ResponseHeader, TxnOffsetCommitRequest,
 };
 use kstreams_protocol::protocol::{
     Decodable, Encodable, HeaderVersion, Message, Request as ProtocolRequest, StrBytes,
@@ -105,6 +106,10 @@ requests! {
     Fetch: FetchRequest, 12..=17;
     Produce: ProduceRequest, 8..=13;
     InitProducerId: InitProducerIdRequest, 4..=5;
+    AddPartitionsToTxn: AddPartitionsToTxnRequest, 3..=3;
+    AddOffsetsToTxn: AddOffsetsToTxnRequest, 3..=4;
+    TxnOffsetCommit: TxnOffsetCommitRequest, 3..=5;
+    EndTxn: EndTxnRequest, 3..=5;
     ListOffsets: ListOffsetsRequest, 6..=10;
     OffsetCommit: OffsetCommitRequest, 8..=9;
     OffsetFetch: OffsetFetchRequest, 8..=9;
@@ -187,6 +192,10 @@ impl Response {
             Self::Fetch(response) => response.throttle_time_ms,
             Self::Produce(response) => response.throttle_time_ms,
             Self::InitProducerId(response) => response.throttle_time_ms,
+            Self::AddPartitionsToTxn(response) => response.throttle_time_ms,
+            Self::AddOffsetsToTxn(response) => response.throttle_time_ms,
+            Self::TxnOffsetCommit(response) => response.throttle_time_ms,
+            Self::EndTxn(response) => response.throttle_time_ms,
             Self::ListOffsets(response) => response.throttle_time_ms,
             Self::OffsetCommit(response) => response.throttle_time_ms,
             Self::OffsetFetch(response) => response.throttle_time_ms,

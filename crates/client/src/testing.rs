@@ -3,6 +3,7 @@
 //! against.
 
 mod broker;
+mod transactions;
 
 use crate::client::Client;
 use crate::config::ClientConfig;

@@ -119,6 +119,25 @@ impl CommittedOffset {
     }
 }
 
+/// Under whom offsets become part of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupMetadata {
+    /// The group, which is the application id.
+    pub group_id: Topic,
+    /// The member, empty for one from outside.
+    pub member_id: String,
+    /// The epoch that the member acknowledged last, -1 for one from outside: then the group does
+    /// not check who commits.
+    pub member_epoch: i32,
+}
+
+impl GroupMetadata {
+    /// Somebody who is no member of the group.
+    pub fn outside(group_id: impl Into<Topic>) -> Self {
+        Self { group_id: group_id.into(), member_id: String::new(), member_epoch: -1 }
+    }
+}
+
 /// The position to ask a log for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OffsetSpec {

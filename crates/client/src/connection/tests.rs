@@ -68,7 +68,7 @@ fn answers_go_to_who_asked_in_order() {
     let request: Request = MetadataRequest::default().into();
     for part in [7, 8] {
         connection
-            .send(&request, Ticket::Call { call: 1, part }, NOW + Duration::from_secs(5))
+            .send(&request, i16::MAX, Ticket::Call { call: 1, part }, NOW + Duration::from_secs(5))
             .unwrap();
     }
     assert_eq!((connection.in_flight(), connection.overdue(NOW)), (2, None));
@@ -91,7 +91,7 @@ fn noise_and_cut_answers_are_errors() {
     for cut in 0..body.len() {
         let mut connection = ready(&[(3, 0, 12)]);
         let request: Request = MetadataRequest::default().into();
-        connection.send(&request, Ticket::Metadata, NOW).unwrap();
+        connection.send(&request, i16::MAX, Ticket::Metadata, NOW).unwrap();
         let error = connection.receive(body.slice(..cut), NOW).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{cut}");
     }
@@ -107,7 +107,7 @@ fn noise_and_cut_answers_are_errors() {
     huge.put_i32(1);
     huge.put_slice(&[0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f]);
     let mut connection = ready(&[(3, 0, 12)]);
-    connection.send(&MetadataRequest::default().into(), Ticket::Metadata, NOW).unwrap();
+    connection.send(&MetadataRequest::default().into(), i16::MAX, Ticket::Metadata, NOW).unwrap();
     assert_eq!(connection.receive(huge.freeze(), NOW).unwrap_err().kind(), ErrorKind::Corrupt);
     assert!(ready(&[]).receive(Bytes::from_static(&[0; 8]), NOW).is_err(), "nothing was asked");
 }

@@ -1,9 +1,11 @@
 //! What the brokers said of the batches sent to them.
 
+use super::coordination::SOON;
 use super::{Context, ProducerMachine};
-use crate::error::{ClientError, is_retriable};
+use crate::error::{ClientError, ErrorKind, is_retriable};
 use crate::producer_handle::PartitionHandle;
 use crate::requests::Response;
+use crate::transaction::{Remedy, remedy};
 use crate::types::{Topic, TopicPartition};
 use kstreams_protocol::messages::produce_response::PartitionProduceResponse;
 use std::sync::atomic::Ordering;
@@ -13,6 +15,7 @@ const RECORD_LIST_TOO_LARGE: i16 = 18;
 const OUT_OF_ORDER_SEQUENCE: i16 = 45;
 const DUPLICATE_SEQUENCE: i16 = 46;
 const INVALID_PRODUCER_EPOCH: i16 = 47;
+const CONCURRENT_TRANSACTIONS: i16 = 51;
 const UNKNOWN_PRODUCER_ID: i16 = 59;
 
 impl ProducerMachine {
@@ -92,9 +95,20 @@ impl ProducerMachine {
                 let bytes = queue.acknowledge(at, -1);
                 self.reserved.fetch_sub(bytes, Ordering::Relaxed);
             }
+            CONCURRENT_TRANSACTIONS if self.transactional.is_some() => {
+                // The transaction before it is still being ended.
+                queue.retry(at, error, false);
+                queue.not_before = cx.now + SOON;
+            }
             OUT_OF_ORDER_SEQUENCE if at > 0 => {
                 // One before it has to be sent again first.
                 queue.retry_unwritten(at, error);
+            }
+            code if self.transactional.is_some() && remedy(code) == Remedy::Init => {
+                self.fence(error);
+            }
+            OUT_OF_ORDER_SEQUENCE | UNKNOWN_PRODUCER_ID if self.transactional.is_some() => {
+                self.refuse(error.of_kind(ErrorKind::Abortable));
             }
             OUT_OF_ORDER_SEQUENCE | UNKNOWN_PRODUCER_ID | INVALID_PRODUCER_EPOCH => {
                 // The broker lost the batches before it, or all it knew of the producer. This one
@@ -104,7 +118,9 @@ impl ProducerMachine {
                 queue.renumber = true;
                 queue.not_before = cx.now + cx.retry_backoff;
             }
-            MESSAGE_TOO_LARGE | RECORD_LIST_TOO_LARGE => match queue.split(at) {
+            MESSAGE_TOO_LARGE | RECORD_LIST_TOO_LARGE => match queue
+                .split(at, self.transactional.is_some())
+            {
                 Ok(true) => tracing::info!(%error, "the batch is split"),
                 Ok(false) => {
                     let advice = "Raise max.message.bytes of the topic, or write smaller records";

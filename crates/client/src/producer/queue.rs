@@ -69,6 +69,8 @@ pub(super) struct PartitionQueue {
     pub(super) why: Option<ClientError>,
     /// Behind the last record that was written since the last flush.
     pub(super) end_offset: Option<i64>,
+    /// Batches from this number on wait for the end of a transaction.
+    pub(super) limit: u64,
 }
 
 impl PartitionQueue {
@@ -83,6 +85,7 @@ impl PartitionQueue {
             not_before: Now::ZERO,
             why: None,
             end_offset: None,
+            limit: u64::MAX,
         }
     }
 
@@ -110,7 +113,8 @@ impl PartitionQueue {
 
     /// When the first batch waited too long; one in flight is waited for in any case.
     pub(super) fn deadline(&self) -> Option<Now> {
-        self.batches.front().filter(|batch| batch.request.is_none()).map(|batch| batch.deadline)
+        let first = self.batches.front().filter(|batch| batch.request.is_none())?;
+        (first.number < self.limit).then_some(first.deadline)
     }
 
     fn in_flight(&self) -> usize {
@@ -127,7 +131,7 @@ impl PartitionQueue {
         let settled = self.batches.iter().take(at).all(|batch| !batch.uncertain);
         let window = if self.known { super::IN_FLIGHT_MAX } else { 1 };
         let fits = at < window && (settled || self.batches[at].uncertain);
-        (ordered && fits).then_some(at)
+        (ordered && fits && self.batches[at].number < self.limit).then_some(at)
     }
 
     pub(super) fn can_send(&self) -> bool {
@@ -224,7 +228,28 @@ impl PartitionQueue {
     /// request ends in time.
     pub(super) fn expired(&self, now: Now) -> Option<Option<ClientError>> {
         let first = self.batches.front()?;
-        (first.request.is_none() && first.deadline <= now).then(|| self.why.clone())
+        let late = first.request.is_none() && first.deadline <= now && first.number < self.limit;
+        late.then(|| self.why.clone())
+    }
+
+    /// Drops all batches before `number`, in flight or not; gives the bytes they had reserved.
+    pub(super) fn forget(&mut self, number: u64) -> usize {
+        let mut bytes = 0;
+        while let Some(batch) = self.batches.pop_front_if(|batch| batch.number < number) {
+            bytes += batch.bytes;
+        }
+        bytes
+    }
+
+    /// Numbers what comes from 0 under the next identity. No batch has numbers now.
+    pub(super) fn restart(&mut self, identity: ProducerIdentity) {
+        // A broker that knows the id takes nothing but 0 for the first number of a newer epoch.
+        self.known &= self.identity.is_none_or(|mine| mine.id == identity.id);
+        self.identity = None;
+        self.next_sequence = 0;
+        self.renumber = false;
+        self.not_before = Now::ZERO;
+        self.why = None;
     }
 
     /// Takes the next epoch and numbers all batches from 0, if that is due and nothing is in
@@ -265,8 +290,9 @@ impl PartitionQueue {
         true
     }
 
-    /// Replaces a batch that is too large by two halves; false if it is one record only.
-    pub(super) fn split(&mut self, at: usize) -> Result<bool, ClientError> {
+    /// Replaces a batch that is too large by two halves; false if it is one record only. In a
+    /// transaction they keep the numbers of the whole, as there is no other epoch to be had.
+    pub(super) fn split(&mut self, at: usize, transactional: bool) -> Result<bool, ClientError> {
         let Some(sending) = self.batches.get(at) else { return Ok(false) };
         let Content::Sealed(batch) = &sending.content else { return Ok(false) };
         let count = batch.count();
@@ -274,13 +300,16 @@ impl PartitionQueue {
             return Ok(false);
         }
         let (number, deadline) = (sending.number, sending.deadline);
+        let base = batch.base_sequence();
+        let sequences = [sequence_after(base, count as i32 / 2), base];
         let halves = halves(batch.clone()).map_err(|error| broken(&self.name, &error))?;
         let total = sending.bytes;
         let first_share = total / 2;
         // The halves take the place and the numbers of the whole, which the broker did not write;
         // what is in flight behind it comes back out of order and is sent again.
         self.batches.remove(at);
-        for (share, writer) in [(total - first_share, halves.1), (first_share, halves.0)] {
+        let shares = [(total - first_share, halves.1), (first_share, halves.0)];
+        for ((share, writer), sequence) in shares.into_iter().zip(sequences) {
             let content = Content::Open(writer);
             let half = Sending {
                 number,
@@ -288,12 +317,12 @@ impl PartitionQueue {
                 bytes: share,
                 deadline,
                 request: None,
-                sequence: None,
+                sequence: transactional.then_some(sequence),
                 uncertain: false,
             };
             self.batches.insert(at, half);
         }
-        self.renumber = true;
+        self.renumber |= !transactional;
         Ok(true)
     }
 }

@@ -1,9 +1,10 @@
 //! The broker: one node, topic `t`, group anything; requests in, answers out.
 
+use super::transactions::Transactions;
 use bytes::{BufMut, Bytes, BytesMut};
 use kstreams_protocol::Uuid;
 use kstreams_protocol::batch::{Batch, batches, set_appended};
-use kstreams_protocol::messages::api_versions_response::ApiVersion;
+use kstreams_protocol::messages::api_versions_response::{ApiVersion, FinalizedFeatureKey};
 use kstreams_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
 use kstreams_protocol::messages::find_coordinator_response::Coordinator;
 use kstreams_protocol::messages::list_offsets_response::{
@@ -16,10 +17,11 @@ use kstreams_protocol::messages::produce_response::{
     PartitionProduceResponse, TopicProduceResponse,
 };
 use kstreams_protocol::messages::{
-    ApiVersionsRequest, ApiVersionsResponse, BrokerId, FetchRequest, FetchResponse,
-    FindCoordinatorRequest, FindCoordinatorResponse, InitProducerIdRequest, InitProducerIdResponse,
-    ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, ProduceRequest,
-    ProduceResponse, ProducerId, RequestHeader, ResponseHeader,
+    AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ApiVersionsRequest, ApiVersionsResponse,
+    BrokerId, EndTxnRequest, FetchRequest, FetchResponse, FindCoordinatorRequest,
+    FindCoordinatorResponse, InitProducerIdRequest, ListOffsetsRequest, ListOffsetsResponse,
+    MetadataRequest, MetadataResponse, ProduceRequest, ProduceResponse, RequestHeader,
+    ResponseHeader, TxnOffsetCommitRequest,
 };
 use kstreams_protocol::protocol::{
     Decodable, Encodable, HeaderVersion, Message, Request, StrBytes,
@@ -29,7 +31,7 @@ use kstreams_protocol::streams_group::{
     Assignment, StreamsGroupDescribeRequest, StreamsGroupDescribeResponse,
     StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, TaskIds,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Partitions of the topic.
 const PARTITIONS: i32 = 3;
@@ -52,6 +54,8 @@ pub(crate) enum Fault {
 #[derive(Debug, Default)]
 struct ProducerState {
     epoch: i16,
+    /// A marker began the epoch: the first number is known.
+    marked: bool,
     /// First sequence, last sequence and offset of the last five batches.
     last: VecDeque<(i32, i32, i64)>,
 }
@@ -59,6 +63,10 @@ struct ProducerState {
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     pub(crate) batches: Vec<Bytes>,
+    /// The producer of each batch that is in an open transaction, by the batch's place.
+    open: BTreeMap<usize, i64>,
+    /// Batches of aborted transactions.
+    aborted: BTreeSet<usize>,
     end: i64,
     producers: BTreeMap<i64, ProducerState>,
 }
@@ -66,8 +74,31 @@ pub(crate) struct Log {
 impl Log {
     /// The values of all records.
     pub(crate) fn values(&self) -> Vec<String> {
+        self.values_of(|_| true)
+    }
+
+    /// The values of all records that are not in a transaction which is open or aborted.
+    pub(crate) fn committed(&self) -> Vec<String> {
+        self.values_of(|at| !self.open.contains_key(&at) && !self.aborted.contains(&at))
+    }
+
+    /// Writes a marker.
+    pub(super) fn mark(&mut self, producer: i64, epoch: i16, commit: bool) {
+        let ended = self.open.extract_if(.., |_, owner| *owner == producer);
+        let ended: Vec<usize> = ended.map(|(at, _)| at).collect();
+        if !commit {
+            self.aborted.extend(ended);
+        }
+        self.end += 1;
+        let state = self.producers.entry(producer).or_default();
+        if epoch > state.epoch {
+            *state = ProducerState { epoch, marked: true, last: VecDeque::new() };
+        }
+    }
+
+    fn values_of(&self, shown: impl Fn(usize) -> bool) -> Vec<String> {
         let mut values = Vec::new();
-        for batch in &self.batches {
+        for (_, batch) in self.batches.iter().enumerate().filter(|(at, _)| shown(*at)) {
             let batch = Batch::new(batch.clone()).unwrap();
             batch.verify_checksum().unwrap();
             let mut records = batch.into_records().unwrap();
@@ -88,6 +119,7 @@ impl Log {
                 return (45, -1);
             }
             producer.epoch = batch.producer_epoch();
+            producer.marked = false;
             producer.last.clear();
         }
         let range = (batch.base_sequence(), batch.last_sequence());
@@ -96,6 +128,7 @@ impl Log {
         }
         // As Kafka does, one that is not known may begin with any number.
         let expected = producer.last.back().map(|(_, last, _)| last + 1);
+        let expected = expected.or(producer.marked.then_some(0));
         if expected.is_some_and(|expected| batch.base_sequence() != expected) {
             return (45, -1);
         }
@@ -106,6 +139,9 @@ impl Log {
         }
         let mut bytes = batch.bytes().to_vec();
         set_appended(&mut bytes, offset, 0, None).unwrap();
+        if batch.is_transactional() {
+            self.open.insert(self.batches.len(), batch.producer_id());
+        }
         self.batches.push(bytes.into());
         self.end += i64::from(batch.count());
         (0, offset)
@@ -139,6 +175,9 @@ pub(crate) struct Broker {
     pub(crate) beats: Vec<StreamsGroupHeartbeatRequest>,
     /// How often batches were refused for their order.
     pub(crate) disorder: usize,
+    pub(crate) transactions: Transactions,
+    /// Batches to refuse as their transaction shall be aborted, counted down to zero.
+    pub(crate) abortable: Option<u32>,
 }
 
 impl Default for Broker {
@@ -152,6 +191,8 @@ impl Default for Broker {
             assigned: Vec::new(),
             beats: Vec::new(),
             disorder: 0,
+            transactions: Transactions::default(),
+            abortable: None,
         }
     }
 }
@@ -168,8 +209,8 @@ impl Broker {
         }
         let key = i16::from_be_bytes([frame[0], frame[1]]);
         let answer = match key {
-            0 => self.handle::<ProduceRequest>(frame, |broker, request, _| {
-                broker.produce(&request, fault)
+            0 => self.handle::<ProduceRequest>(frame, |broker, request, version| {
+                broker.produce(&request, version, fault)
             }),
             1 => self.handle::<FetchRequest>(frame, |broker, request, _| broker.fetch(&request)),
             2 => {
@@ -179,13 +220,23 @@ impl Broker {
             10 => self.handle::<FindCoordinatorRequest>(frame, |broker, request, _| {
                 coordinator(&request, broker.coordinator)
             }),
-            18 => self.handle::<ApiVersionsRequest>(frame, |_, _, _| versions()),
-            22 => self.handle::<InitProducerIdRequest>(frame, |broker, _, _| {
-                broker.producer_ids += 1;
-                InitProducerIdResponse::default()
-                    .with_error_code(if fault == Fault::Refused { 15 } else { 0 })
-                    .with_producer_id(ProducerId(broker.producer_ids))
-                    .with_producer_epoch(0)
+            18 => self.handle::<ApiVersionsRequest>(frame, |broker, _, _| {
+                versions(broker.transactions.level)
+            }),
+            22 => self.handle::<InitProducerIdRequest>(frame, |broker, request, _| {
+                broker.init_producer(&request, fault)
+            }),
+            24 => self.handle::<AddPartitionsToTxnRequest>(frame, |broker, request, _| {
+                broker.add_partitions(&request, fault)
+            }),
+            25 => self.handle::<AddOffsetsToTxnRequest>(frame, |broker, request, _| {
+                broker.add_offsets(&request, fault)
+            }),
+            26 => self.handle::<EndTxnRequest>(frame, |broker, request, version| {
+                broker.end_transaction(&request, version, fault)
+            }),
+            28 => self.handle::<TxnOffsetCommitRequest>(frame, |broker, request, version| {
+                broker.commit_in_transaction(&request, version, fault)
             }),
             88 => self.handle::<StreamsGroupHeartbeatRequest>(frame, |broker, request, _| {
                 broker.heartbeat(request)
@@ -234,14 +285,17 @@ impl Broker {
         out.to_vec()
     }
 
-    fn produce(&mut self, request: &ProduceRequest, fault: Fault) -> ProduceResponse {
+    fn produce(&mut self, request: &ProduceRequest, version: i16, fault: Fault) -> ProduceResponse {
         let topics = request.topic_data.iter().map(|topic| {
             let partitions = topic.partition_data.iter().map(|data| {
                 let batch = batches(data.records.as_ref().unwrap()).next().unwrap().unwrap();
                 let (code, offset) = match fault {
                     Fault::Refused => (6, -1),
                     _ if batch.count() > self.records_max => (10, -1),
-                    _ => self.logs.entry(data.index).or_default().append(&batch),
+                    _ => match self.refuses(request, version, data.index, &batch) {
+                        0 => self.logs.entry(data.index).or_default().append(&batch),
+                        code => (code, -1),
+                    },
                 };
                 self.disorder += usize::from(code == 45);
                 PartitionProduceResponse::default()
@@ -250,10 +304,29 @@ impl Broker {
                     .with_base_offset(offset)
             });
             TopicProduceResponse::default()
+                .with_name(topic.name.clone())
                 .with_topic_id(topic.topic_id)
                 .with_partition_responses(partitions.collect())
         });
         ProduceResponse::default().with_responses(topics.collect())
+    }
+
+    fn refuses(
+        &mut self,
+        request: &ProduceRequest,
+        version: i16,
+        partition: i32,
+        batch: &Batch,
+    ) -> i16 {
+        let Some(id) = &request.transactional_id else { return 0 };
+        self.abortable = match self.abortable {
+            Some(0) => {
+                self.abortable = None;
+                return 120;
+            }
+            left => left.map(|left| left - 1),
+        };
+        self.check_batch(id.as_str(), partition, batch, version)
     }
 
     fn fetch(&mut self, request: &FetchRequest) -> FetchResponse {
@@ -313,14 +386,21 @@ impl Broker {
     }
 }
 
-fn versions() -> ApiVersionsResponse {
+fn versions(transaction_version: i16) -> ApiVersionsResponse {
     fn api<R: Request>() -> ApiVersion {
         ApiVersion::default()
             .with_api_key(R::KEY)
             .with_min_version(<R as Message>::VERSIONS.min)
             .with_max_version(<R as Message>::VERSIONS.max)
     }
-    ApiVersionsResponse::default().with_api_keys(vec![
+    let feature = FinalizedFeatureKey::default()
+        .with_name(StrBytes::from_static_str("transaction.version"))
+        .with_max_version_level(transaction_version)
+        .with_min_version_level(transaction_version);
+    let response = ApiVersionsResponse::default()
+        .with_finalized_features_epoch(1)
+        .with_finalized_features(vec![feature]);
+    response.with_api_keys(vec![
         api::<ProduceRequest>(),
         api::<FetchRequest>(),
         api::<ListOffsetsRequest>(),
@@ -328,6 +408,10 @@ fn versions() -> ApiVersionsResponse {
         api::<FindCoordinatorRequest>(),
         api::<ApiVersionsRequest>(),
         api::<InitProducerIdRequest>(),
+        api::<AddPartitionsToTxnRequest>(),
+        api::<AddOffsetsToTxnRequest>(),
+        api::<EndTxnRequest>(),
+        api::<TxnOffsetCommitRequest>(),
         api::<StreamsGroupHeartbeatRequest>(),
         api::<StreamsGroupDescribeRequest>(),
     ])

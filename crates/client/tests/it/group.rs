@@ -27,13 +27,13 @@ fn topology(group: &str, source: &str) -> GroupTopology {
     GroupTopology { epoch: 0, subtopologies: vec![subtopology] }
 }
 
-fn join(client: &mut Client, group: &str, source: &str) {
+pub(crate) fn join(client: &mut Client, group: &str, source: &str) {
     let topology = topology(group, source);
     client.join(GroupConfig::new(group, unique("process"), topology));
 }
 
 /// Takes assignments and acknowledges them until there are `count` active tasks.
-fn assigned(client: &mut Client, count: usize) -> (Vec<Task>, i32) {
+pub(crate) fn assigned(client: &mut Client, count: usize) -> (Vec<Task>, i32) {
     loop {
         let mut found = None;
         events_until(client, |event| match event {

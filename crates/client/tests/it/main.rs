@@ -10,3 +10,4 @@ mod offsets;
 mod produce;
 mod support;
 mod topics;
+mod transactions;

@@ -1,0 +1,233 @@
+//! Transactions against the model: whatever is refused, cut, lost or given up, the records of each
+//! committed transaction are there once and in order, those of others never.
+
+use crate::config::ProducerConfig;
+use crate::error::{ClientError, ErrorKind};
+use crate::pending::Pending;
+use crate::producer_handle::{Committed, PartitionHandle, Producer};
+use crate::testing::World;
+use crate::types::{CommittedOffset, GroupMetadata, TopicPartition};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+const ID: &str = "app-process-1";
+
+fn config(seed: u64) -> ProducerConfig {
+    ProducerConfig {
+        batch_size: 100 + (seed % 7) as usize * 60,
+        max_request_size: 2_000,
+        linger: Duration::ZERO,
+        delivery_timeout: Duration::from_secs(36_000),
+        transactional_id: Some(ID.to_owned()),
+        ..Default::default()
+    }
+}
+
+fn member(member_epoch: i32) -> Option<GroupMetadata> {
+    Some(GroupMetadata { group_id: "g".into(), member_id: "m".to_owned(), member_epoch })
+}
+
+fn offsets(offset: i64) -> BTreeMap<TopicPartition, CommittedOffset> {
+    BTreeMap::from([(TopicPartition::new("in", 0), CommittedOffset::new(offset))])
+}
+
+/// A world with a producer, and what should be in its broker.
+struct Model {
+    world: World,
+    producer: Producer,
+    handles: [PartitionHandle; 3],
+    next: usize,
+    expected: [Vec<String>; 3],
+    expected_offset: Option<i64>,
+    /// What was asked for, oldest first, with the records that belong to it.
+    waiting: VecDeque<Waiting>,
+    appended: Vec<(usize, String)>,
+}
+
+enum Waiting {
+    Commit(Pending<Committed>, Vec<(usize, String)>, Option<i64>),
+    Abort(Pending<()>),
+    Init(Pending<()>),
+}
+
+impl Model {
+    fn new(seed: u64, level: i16) -> Self {
+        let mut world = World::new(seed, |config| {
+            // A slow coordinator is waited for.
+            config.operation_timeout = Duration::from_secs(36_000);
+        });
+        world.broker.transactions.level = level;
+        let mut producer = world.client.producer(config(seed));
+        let handles = [0, 1, 2].map(|p| producer.partition(&TopicPartition::new("t", p)));
+        Self {
+            world,
+            producer,
+            handles,
+            next: 0,
+            expected: Default::default(),
+            expected_offset: None,
+            waiting: VecDeque::new(),
+            appended: Vec::new(),
+        }
+    }
+
+    fn append(&mut self, partition: usize) {
+        let value = self.next.to_string();
+        self.next += 1;
+        let handle = self.handles[partition];
+        if self.producer.append(handle, 0, None, Some(value.as_bytes()), &[]).is_ok() {
+            self.appended.push((partition, value));
+        }
+    }
+
+    fn commit(&mut self, offset: Option<i64>) {
+        let records = std::mem::take(&mut self.appended);
+        let offsets = offset.map(offsets).unwrap_or_default();
+        let pending = self.producer.commit(offsets, member(1));
+        self.waiting.push_back(Waiting::Commit(pending, records, offset));
+    }
+
+    fn abort(&mut self) {
+        self.appended.clear();
+        let pending = self.producer.abort();
+        self.waiting.push_back(Waiting::Abort(pending));
+    }
+
+    fn init(&mut self) {
+        self.appended.clear();
+        let pending = self.producer.init();
+        self.waiting.push_back(Waiting::Init(pending));
+    }
+
+    /// Takes the results that are there; gives the first error.
+    fn results(&mut self) -> Result<(), ClientError> {
+        while let Some(first) = self.waiting.front_mut() {
+            let result = match first {
+                Waiting::Commit(pending, records, offset) => match pending.try_take() {
+                    None => return Ok(()),
+                    Some(Ok(_)) => {
+                        for (partition, value) in records.drain(..) {
+                            self.expected[partition].push(value);
+                        }
+                        self.expected_offset = offset.or(self.expected_offset);
+                        Ok(())
+                    }
+                    Some(Err(error)) => Err(error),
+                },
+                Waiting::Abort(pending) | Waiting::Init(pending) => match pending.try_take() {
+                    None => return Ok(()),
+                    Some(result) => result,
+                },
+            };
+            self.waiting.pop_front();
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Steps until all results are there.
+    fn settle(&mut self, seed: u64) -> Result<(), ClientError> {
+        for step in 0.. {
+            self.results()?;
+            if self.waiting.is_empty() {
+                return Ok(());
+            }
+            self.world.step();
+            if step == 3_000 {
+                self.world.faults = 0;
+            }
+            assert!(step < 100_000, "seed {seed} does not end: {:?}", self.world.broker);
+        }
+        Ok(())
+    }
+
+    /// Goes the way that the error says, until the producer can be used again.
+    fn recover(&mut self, mut error: ClientError, seed: u64) {
+        for _ in 0..10 {
+            let fenced = error.kind() == ErrorKind::ProducerFenced;
+            // What was asked for in between has the same fate.
+            while let Some(first) = self.waiting.pop_front() {
+                self.waiting.push_front(first);
+                if self.settle(seed).is_ok() {
+                    break;
+                }
+            }
+            if fenced {
+                self.init();
+            } else {
+                self.abort();
+            }
+            match self.settle(seed) {
+                Ok(()) => return,
+                Err(again) => error = again,
+            }
+        }
+        panic!("seed {seed} does not recover: {error}");
+    }
+
+    fn check(&self, seed: u64) {
+        for (partition, expected) in self.expected.iter().enumerate() {
+            let log = self.world.broker.logs.get(&(partition as i32));
+            let committed = log.map_or(Vec::new(), crate::testing::Log::committed);
+            assert_eq!(&committed, expected, "partition {partition} of seed {seed}");
+        }
+        let transactions = &self.world.broker.transactions;
+        assert_eq!(transactions.violations, Vec::<String>::new(), "seed {seed}");
+        assert_eq!(transactions.offsets.get(&0).copied(), self.expected_offset, "seed {seed}");
+    }
+}
+
+#[test]
+fn committed_records_are_there_once_and_in_order_and_aborted_ones_never() {
+    let mut disorder = 0;
+    let mut ended = [0; 2];
+    let mut recovered = BTreeMap::new();
+    for seed in 0..200 {
+        let mut model = Model::new(seed, 1 + (seed % 2) as i16);
+        model.world.faults = seed % 30;
+        if seed.is_multiple_of(5) {
+            model.world.broker.records_max = 2 + seed as u32 % 5;
+        }
+        for transaction in 0..12 {
+            for _ in 0..model.world.random.next() % 60 {
+                let partition = model.world.random.next() as usize % 3;
+                model.append(partition);
+                if model.world.random.next().is_multiple_of(5) {
+                    model.producer.poll(model.world.now);
+                    model.world.step();
+                }
+            }
+            match model.world.random.next() % 20 {
+                0 => model.world.broker.time_out(ID),
+                1 => model.world.broker.abortable = Some(model.world.random.next() as u32 % 3),
+                _ => {}
+            }
+            if model.world.random.next().is_multiple_of(5) {
+                model.abort();
+            } else {
+                let offset = (!model.world.random.next().is_multiple_of(4)).then_some(transaction);
+                model.commit(offset);
+            }
+            // Often the next transaction begins before this one has ended.
+            let result = match model.world.random.next() % 3 {
+                0 => model.results(),
+                _ => model.settle(seed),
+            };
+            if let Err(error) = result {
+                *recovered.entry(format!("{:?}", error.kind())).or_insert(0) += 1;
+                model.recover(error, seed);
+            }
+        }
+        while let Err(error) = model.settle(seed) {
+            model.recover(error, seed);
+        }
+        model.check(seed);
+        assert_eq!(model.producer.buffered_bytes(), 0, "seed {seed}");
+        disorder += model.world.broker.disorder;
+        ended[0] += model.world.broker.transactions.ended[0];
+        ended[1] += model.world.broker.transactions.ended[1];
+    }
+    // The runs really met what they are about.
+    assert!(disorder > 10 && ended[0] > 1_000 && ended[1] > 300, "{disorder} {ended:?}");
+    assert!(recovered["Abortable"] > 20 && recovered["ProducerFenced"] > 20, "{recovered:?}");
+}
