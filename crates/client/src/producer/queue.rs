@@ -244,8 +244,8 @@ impl PartitionQueue {
     /// Numbers what comes from 0 under the next identity. No batch has numbers now.
     pub(super) fn restart(&mut self, identity: ProducerIdentity) {
         // A broker that knows the id takes nothing but 0 for the first number of a newer epoch.
-        self.known &= self.identity.is_none_or(|mine| mine.id == identity.id);
-        self.identity = None;
+        self.known &= self.identity.is_some_and(|mine| mine.id == identity.id);
+        self.identity = Some(identity);
         self.next_sequence = 0;
         self.renumber = false;
         self.not_before = Now::ZERO;

@@ -29,8 +29,8 @@ enum State {
 struct Transaction {
     producer: i64,
     epoch: i16,
-    /// The epoch before, whose owner may repeat what gave it this one.
-    last_epoch: i16,
+    /// The id and epoch before, whose owner may repeat what gave it these.
+    last: (i64, i16),
     state: State,
     partitions: BTreeSet<i32>,
     group: bool,
@@ -43,6 +43,8 @@ struct Transaction {
 pub(crate) struct Transactions {
     /// Level of `transaction.version`.
     pub(crate) level: i16,
+    /// The last epoch of a producer id.
+    pub(crate) epoch_max: i16,
     by_id: BTreeMap<String, Transaction>,
     /// The epoch of the group's member; other epochs are refused.
     pub(crate) member_epoch: i32,
@@ -59,6 +61,7 @@ impl Default for Transactions {
     fn default() -> Self {
         Self {
             level: 2,
+            epoch_max: i16::MAX,
             by_id: BTreeMap::new(),
             member_epoch: 1,
             offsets: BTreeMap::new(),
@@ -67,6 +70,15 @@ impl Default for Transactions {
             refused: 0,
         }
     }
+}
+
+/// What follows an id and epoch.
+fn following(last: (i64, i16), epoch_max: i16, ids: &mut i64) -> (i64, i16) {
+    if last.1 < epoch_max {
+        return (last.0, last.1 + 1);
+    }
+    *ids += 1;
+    (*ids, 0)
 }
 
 impl Transactions {
@@ -112,7 +124,7 @@ impl Broker {
         let Some(transaction) = self.transactions.by_id.get_mut(id.as_str()) else {
             self.producer_ids += 1;
             let fresh =
-                Transaction { producer: self.producer_ids, last_epoch: -1, ..Default::default() };
+                Transaction { producer: self.producer_ids, last: (-1, -1), ..Default::default() };
             self.transactions.by_id.insert(id.to_string(), fresh);
             return answer(0, self.producer_ids, 0);
         };
@@ -122,10 +134,10 @@ impl Broker {
         }
         let (producer, epoch) = (transaction.producer, transaction.epoch);
         if request.producer_id.0 >= 0 {
-            if request.producer_epoch == transaction.last_epoch {
+            if (request.producer_id.0, request.producer_epoch) == transaction.last {
                 return answer(0, producer, epoch);
             }
-            if request.producer_epoch != epoch {
+            if (request.producer_id.0, request.producer_epoch) != (producer, epoch) {
                 return answer(90, -1, -1);
             }
         }
@@ -133,10 +145,12 @@ impl Broker {
             self.end(id.as_str(), false, true);
             return answer(51, -1, -1);
         }
-        transaction.last_epoch = if request.producer_id.0 >= 0 { epoch } else { -1 };
-        transaction.epoch += 1;
+        let last = (producer, epoch);
+        transaction.last = if request.producer_id.0 >= 0 { last } else { (-1, -1) };
+        let next = following(last, self.transactions.epoch_max, &mut self.producer_ids);
+        (transaction.producer, transaction.epoch) = next;
         transaction.state = State::Empty;
-        answer(0, producer, transaction.epoch)
+        answer(0, next.0, next.1)
     }
 
     /// The coordinator gives a transaction up that takes too long.
@@ -149,11 +163,17 @@ impl Broker {
     /// Writes the markers.
     fn end(&mut self, id: &str, commit: bool, bump: bool) {
         let Some(transaction) = self.transactions.by_id.get_mut(id) else { return };
-        transaction.last_epoch = if bump { transaction.epoch } else { -1 };
-        transaction.epoch += i16::from(bump);
+        let last = (transaction.producer, transaction.epoch);
+        transaction.last = (-1, -1);
+        if bump {
+            transaction.last = last;
+            let next = following(last, self.transactions.epoch_max, &mut self.producer_ids);
+            (transaction.producer, transaction.epoch) = next;
+        }
+        // A marker of a new id has the last epoch of the old one.
+        let epoch = if transaction.producer == last.0 { transaction.epoch } else { last.1 };
         for partition in std::mem::take(&mut transaction.partitions) {
-            let log = self.logs.entry(partition).or_default();
-            log.mark(transaction.producer, transaction.epoch, commit);
+            self.logs.entry(partition).or_default().mark(last.0, epoch, commit);
         }
         let offsets = std::mem::take(&mut transaction.offsets);
         if commit {
@@ -288,10 +308,10 @@ impl Broker {
             return answer.with_error_code(49);
         };
         // The same again, as its answer was lost.
-        let owner = if bump { transaction.last_epoch } else { transaction.epoch };
-        let repeats = transaction.state == wanted
-            && owner == request.producer_epoch
-            && transaction.producer == request.producer_id.0;
+        let now = (transaction.producer, transaction.epoch);
+        let owner = if bump { transaction.last } else { now };
+        let repeats =
+            transaction.state == wanted && owner == (request.producer_id.0, request.producer_epoch);
         let again = repeats && transaction.busy == 0 && fault == Fault::None;
         if !again {
             let producer = request.producer_id.0;

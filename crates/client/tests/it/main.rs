@@ -8,6 +8,7 @@ mod fetch;
 mod group;
 mod offsets;
 mod produce;
+mod restarts;
 mod support;
 mod topics;
 mod transactions;

@@ -16,7 +16,7 @@ fn transactional(client: &mut Client) -> Producer {
     client.producer(config(&unique("txn")))
 }
 
-fn append(producer: &mut Producer, partition: &TopicPartition, values: &[&str]) {
+pub(crate) fn append(producer: &mut Producer, partition: &TopicPartition, values: &[&str]) {
     let handle = producer.partition(partition);
     for value in values {
         producer.append(handle, 1_000, Some(b"k"), Some(value.as_bytes()), &[]).unwrap();
@@ -29,7 +29,7 @@ fn commit(producer: &mut Producer) -> i64 {
 }
 
 /// The values of all committed records, up to the end of the log.
-fn committed(client: &mut Client, partition: &TopicPartition) -> Vec<String> {
+pub(crate) fn committed(client: &mut Client, partition: &TopicPartition) -> Vec<String> {
     let latest = OffsetSpec::Latest(Isolation::ReadCommitted);
     let ends = done(client.list_offsets(one(partition.clone(), latest)));
     let end = ends[partition].as_ref().unwrap().offset;
@@ -263,7 +263,7 @@ fn a_transaction_that_takes_too_long_is_given_up() {
 }
 
 /// Does what the error says.
-fn recover(producer: &mut Producer, error: &ClientError) {
+pub(crate) fn recover(producer: &mut Producer, error: &ClientError) {
     match error.kind() {
         ErrorKind::ProducerFenced => done(producer.init()),
         ErrorKind::Abortable => done(producer.abort()),

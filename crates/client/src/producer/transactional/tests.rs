@@ -185,6 +185,9 @@ fn committed_records_are_there_once_and_in_order_and_aborted_ones_never() {
     for seed in 0..200 {
         let mut model = Model::new(seed, 1 + (seed % 2) as i16);
         model.world.faults = seed % 30;
+        if seed.is_multiple_of(4) {
+            model.world.broker.transactions.epoch_max = 3;
+        }
         if seed.is_multiple_of(5) {
             model.world.broker.records_max = 2 + seed as u32 % 5;
         }
@@ -230,4 +233,178 @@ fn committed_records_are_there_once_and_in_order_and_aborted_ones_never() {
     // The runs really met what they are about.
     assert!(disorder > 10 && ended[0] > 1_000 && ended[1] > 300, "{disorder} {ended:?}");
     assert!(recovered["Abortable"] > 20 && recovered["ProducerFenced"] > 20, "{recovered:?}");
+}
+
+/// Steps until the result is there.
+fn result<T>(world: &mut World, pending: &mut Pending<T>) -> Result<T, ClientError> {
+    for _ in 0..20_000 {
+        world.step();
+        if let Some(result) = pending.try_take() {
+            return result;
+        }
+    }
+    panic!("no result: {:?}", world.broker);
+}
+
+#[test]
+fn a_stale_member_epoch_leaves_the_transaction_as_it_is() {
+    for level in [1, 2] {
+        let mut model = Model::new(7, level);
+        model.world.broker.transactions.member_epoch = 4;
+        model.append(0);
+        let mut stale = model.producer.commit(offsets(3), member(3));
+        let error = result(&mut model.world, &mut stale).unwrap_err();
+        assert_eq!((error.kind(), error.code()), (ErrorKind::StaleMemberEpoch, Some(22)));
+        assert!(
+            error.to_string().contains("in-0 for group g in the transaction of app-"),
+            "{error}"
+        );
+        assert_eq!(model.world.broker.logs[&0].committed(), Vec::<String>::new());
+        // What is appended in between belongs to it.
+        model.append(0);
+        let mut again = model.producer.commit(offsets(3), member(4));
+        let committed = result(&mut model.world, &mut again).unwrap();
+        assert_eq!(committed.end_offsets, [(model.handles[0], 2)]);
+        assert_eq!(model.world.broker.logs[&0].committed(), ["0", "1"]);
+        assert_eq!(model.world.broker.transactions.offsets[&0], 3);
+    }
+}
+
+#[test]
+fn a_commit_whose_answer_is_lost_is_asked_for_until_there_is_one() {
+    for level in [1, 2] {
+        let mut model = Model::new(3, level);
+        model.append(0);
+        let mut flushed = model.producer.flush();
+        result(&mut model.world, &mut flushed).unwrap();
+        model.world.lose_answers = true;
+        let mut commit = model.producer.commit(BTreeMap::new(), None);
+        for _ in 0..2_000 {
+            model.world.step();
+            assert!(commit.try_take().is_none());
+        }
+        // It is committed, but nobody knows.
+        assert_eq!(model.world.broker.transactions.ended, [1, 0]);
+        model.world.lose_answers = false;
+        result(&mut model.world, &mut commit).unwrap();
+        assert_eq!(model.world.broker.transactions.ended, [1, 0]);
+        assert_eq!(model.world.broker.logs[&0].committed(), ["0"]);
+    }
+}
+
+#[test]
+fn an_outcome_that_cannot_be_known_is_not_called_a_failed_commit() {
+    let mut model = Model::new(3, 2);
+    model.append(0);
+    let mut flushed = model.producer.flush();
+    result(&mut model.world, &mut flushed).unwrap();
+    model.world.lose_answers = true;
+    let mut commit = model.producer.commit(BTreeMap::new(), None);
+    for _ in 0..2_000 {
+        model.world.step();
+    }
+    assert_eq!(model.world.broker.transactions.ended, [1, 0]);
+    model.world.lose_answers = false;
+    // Another one takes the transactional id before the answer is there.
+    let mut other = World::new(4, |_| {});
+    std::mem::swap(&mut other.broker, &mut model.world.broker);
+    let mut second = other.client.producer(config(0));
+    let mut init = second.init();
+    result(&mut other, &mut init).unwrap();
+    std::mem::swap(&mut other.broker, &mut model.world.broker);
+    let error = result(&mut model.world, &mut commit).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ProducerFenced, "{error}");
+    assert_eq!(model.world.broker.logs[&0].committed(), ["0"]);
+    let mut init = model.producer.init();
+    result(&mut model.world, &mut init).unwrap();
+}
+
+#[test]
+fn a_lost_transaction_gives_its_memory_back_and_drops_what_is_appended_to_it() {
+    let mut model = Model::new(1, 2);
+    model.world.broker.abortable = Some(0);
+    model.append(0);
+    let mut flushed = model.producer.flush();
+    let error = result(&mut model.world, &mut flushed).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Abortable, "{error}");
+    for _ in 0..100 {
+        model.append(1);
+    }
+    let mut flushed = model.producer.flush();
+    assert_eq!(result(&mut model.world, &mut flushed).unwrap_err(), error);
+    assert_eq!(model.producer.buffered_bytes(), 0);
+    let mut commit = model.producer.commit(BTreeMap::new(), None);
+    assert_eq!(result(&mut model.world, &mut commit).unwrap_err(), error);
+    let mut abort = model.producer.abort();
+    result(&mut model.world, &mut abort).unwrap();
+    model.append(1);
+    let mut commit = model.producer.commit(BTreeMap::new(), None);
+    result(&mut model.world, &mut commit).unwrap();
+    assert_eq!(model.world.broker.logs[&1].committed(), ["101"]);
+}
+
+#[test]
+fn offsets_are_given_up_when_their_coordinator_is_out_of_reach() {
+    let mut model = Model::new(2, 2);
+    let mut world = World::new(2, |config| {
+        config.operation_timeout = Duration::from_secs(5);
+        config.request_timeout = Duration::from_millis(300);
+    });
+    std::mem::swap(&mut world, &mut model.world);
+    let mut producer = model.world.client.producer(config(2));
+    let mut init = producer.init();
+    result(&mut model.world, &mut init).unwrap();
+    *model.world.up.lock().unwrap() = false;
+    model.world.cut();
+    let mut commit = producer.commit(offsets(1), member(1));
+    let error = result(&mut model.world, &mut commit).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Retriable, "{error}");
+    assert!(error.to_string().contains(ID), "{error}");
+    // The abort goes through once it is back.
+    let mut abort = producer.abort();
+    for _ in 0..1_000 {
+        model.world.step();
+    }
+    *model.world.up.lock().unwrap() = true;
+    result(&mut model.world, &mut abort).unwrap();
+    let mut commit = producer.commit(offsets(1), member(1));
+    result(&mut model.world, &mut commit).unwrap();
+    assert_eq!(model.world.broker.transactions.offsets[&0], 1);
+}
+
+#[test]
+fn a_producer_out_of_reach_says_so_and_keeps_trying() {
+    let mut world = World::new(5, |config| config.operation_timeout = Duration::from_secs(5));
+    *world.up.lock().unwrap() = false;
+    let mut producer = world.client.producer(config(0));
+    let mut init = producer.init();
+    assert_eq!(result(&mut world, &mut init).unwrap_err().kind(), ErrorKind::Retriable);
+    *world.up.lock().unwrap() = true;
+    let mut init = producer.init();
+    result(&mut world, &mut init).unwrap();
+}
+
+#[test]
+fn a_driver_that_waits_for_a_coordinator_does_not_spin() {
+    for level in [1, 2] {
+        let mut model = Model::new(11, level);
+        for _ in 0..3 {
+            model.append(0);
+            model.commit(Some(1));
+            model.append(1);
+            model.abort();
+        }
+        for _ in 0..5_000 {
+            model.world.step();
+            model.results().unwrap();
+            if model.waiting.is_empty() {
+                break;
+            }
+            model.world.step_driver();
+            model.world.step_driver();
+            let next = model.world.step_driver();
+            assert!(next.is_none_or(|next| next > model.world.now), "{next:?}");
+        }
+        assert!(model.waiting.is_empty());
+    }
 }
