@@ -60,9 +60,9 @@ impl Drop for OwnBroker {
     }
 }
 
-/// Transactions of five records, with an offset each, while the broker goes and comes back: what was
-/// committed is there once and in order, the position is that of the last commit.
-fn write_through_restarts(broker: &OwnBroker) {
+/// Transactions of five records, with an offset each, while the broker goes and comes back, once for
+/// each of `kills`, which say how: what was committed is there once and in order, the position is that of the last commit.
+fn write_through_restarts(broker: &OwnBroker, kills: &'static [bool]) {
     let mut client = broker.client();
     let partition = TopicPartition::new(topic(&mut client, 1), 0);
     let input = TopicPartition::new(topic(&mut client, 1), 0);
@@ -74,9 +74,9 @@ fn write_through_restarts(broker: &OwnBroker) {
     std::thread::scope(|scope| {
         let (ended, progress) = std::sync::mpsc::channel();
         let restarts = scope.spawn(move || {
-            for kill in [false, true] {
+            for kill in kills {
                 assert_eq!(progress.iter().take(20).count(), 20);
-                broker.restart(kill);
+                broker.restart(*kill);
                 while progress.try_recv().is_ok() {}
             }
         });
@@ -111,7 +111,7 @@ fn write_through_restarts(broker: &OwnBroker) {
 #[test]
 fn restarts_in_the_middle_of_transactions_cost_nothing_with_either_version() {
     let broker = OwnBroker::start();
-    write_through_restarts(&broker);
+    write_through_restarts(&broker, &[false, true]);
     java(&[
         "org.apache.kafka.tools.FeatureCommand",
         "--bootstrap-server",
@@ -120,5 +120,5 @@ fn restarts_in_the_middle_of_transactions_cost_nothing_with_either_version() {
         "--feature",
         "transaction.version=1",
     ]);
-    write_through_restarts(&broker);
+    write_through_restarts(&broker, &[true]);
 }
