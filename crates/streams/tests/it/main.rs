@@ -2,3 +2,5 @@
 
 mod broker;
 mod driver;
+mod interop;
+mod kafka;

@@ -1,7 +1,7 @@
 //! The group as Kafka's own tools see it: equal to that of the same program in Java.
 
 use super::app::{config, start};
-use super::kafka::{Kafka, PATIENCE, unique};
+use crate::kafka::{Kafka, PATIENCE, unique};
 use kstreams::prelude::*;
 use std::process::{Child, Command, Stdio};
 

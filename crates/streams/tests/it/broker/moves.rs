@@ -1,7 +1,7 @@
 //! Tasks that move between processes: clean stops, crashes, and what must not be lost or counted twice.
 
 use super::app::{CountProcess, CountSpec};
-use super::kafka::{Kafka, unique};
+use crate::kafka::{Kafka, unique};
 use std::collections::BTreeSet;
 
 const PARTITIONS: i32 = 8;

@@ -1,7 +1,7 @@
 //! A broker that restarts under load: nothing lost, order kept, no duplicate from a retry.
 
 use super::app::{config, start};
-use super::kafka::{Kafka, PATIENCE, unique};
+use crate::kafka::{Kafka, PATIENCE, unique};
 use kstreams::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;

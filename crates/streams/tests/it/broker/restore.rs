@@ -1,8 +1,8 @@
 //! Local state, its loss, and its return from the changelog.
 
 use super::app::{config, start};
-use super::kafka::{Kafka, PATIENCE, unique};
 use super::{counts, counts_of_values};
+use crate::kafka::{Kafka, PATIENCE, unique};
 use kstreams::prelude::*;
 
 const PARTITIONS: i32 = 2;
