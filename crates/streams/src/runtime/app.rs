@@ -328,6 +328,7 @@ impl Cluster {
         let producer = ProducerConfig {
             batch_size: wire.batch_size,
             linger: wire.linger,
+            max_request_size: wire.max_request_size,
             // The thread pauses at the bound by itself; a record in hand is never refused.
             buffer_memory: usize::MAX,
             compression: Compression::from_name(&wire.compression).unwrap_or(Compression::None),
