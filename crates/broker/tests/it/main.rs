@@ -6,6 +6,7 @@ mod classic_groups;
 mod directory;
 mod fronts;
 mod noise;
+mod programs;
 mod raw;
 mod records;
 mod streams_groups;
