@@ -83,6 +83,50 @@ fn deletions_survive_the_loss_of_the_directory() {
     assert_eq!(round(&mut kafka, &["z"], 4), "x xy null z");
 }
 
+/// A store in memory is read from its changelog at each start.
+#[test]
+fn a_store_in_memory_comes_back_from_its_changelog() {
+    let mut kafka = Kafka::shared();
+    let (input, output) = (kafka.topic("in", PARTITIONS), kafka.topic("out", PARTITIONS));
+    let app = unique("memory");
+    let topology = || {
+        let builder = StreamsBuilder::new();
+        builder
+            .stream(input.as_str(), Consumed::<String, String>::new())
+            .group_by_key(Grouped::new())
+            .count(Materialized::named("counts").in_memory())
+            .to_stream()
+            .to(output.as_str(), Produced::new());
+        builder.build().expect("builds")
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    for round in 1..=2 {
+        kafka.write(&input, PARTITIONS, words(0, 100));
+        let running = start(topology(), config(&app, &kafka.bootstrap, dir.path()));
+        let counted = kafka.counts_adding_up_to(&output, PARTITIONS, round * 100);
+        running.close(PATIENCE).expect("closes");
+        assert!(counted.values().all(|count| *count == round * 10), "{counted:?}");
+    }
+}
+
+/// With a record cache a commit gives the last count of each key, and no count is missing in the end.
+#[test]
+fn a_record_cache_gives_one_result_a_key_and_commit() {
+    let mut kafka = Kafka::shared();
+    let (input, output) = (kafka.topic("in", 1), kafka.topic("out", 1));
+    kafka.write(&input, 1, words(0, 10_000));
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = config(&unique("cache"), &kafka.bootstrap, dir.path());
+    let settings =
+        settings.cache_max_bytes(10 << 20).commit_interval(std::time::Duration::from_millis(500));
+    let running = start(counts(&input, &output), settings);
+    let counted = kafka.counts_adding_up_to(&output, 1, 10_000);
+    running.close(PATIENCE).expect("closes");
+    assert!(counted.values().all(|count| *count == 1000), "{counted:?}");
+    let results = kafka.read_all(&output, 1).len();
+    assert!(results < 5_000, "{results} results: the cache holds nothing back");
+}
+
 /// P48: a repartition topic is purged up to what is committed and never further.
 #[test]
 fn p48_repartition_topics_are_purged_behind_the_commit() {
