@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod classic_groups;
+mod decoders;
 mod directory;
 mod fronts;
 mod noise;
