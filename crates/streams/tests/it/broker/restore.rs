@@ -127,6 +127,51 @@ fn a_record_cache_gives_one_result_a_key_and_commit() {
     assert!(results < 5_000, "{results} results: the cache holds nothing back");
 }
 
+/// Forwards the stream time.
+struct TellTime;
+
+impl Processor for TellTime {
+    type In = (String, String);
+    type Out = (String, String);
+
+    fn process(
+        &mut self,
+        record: Record<String, String>,
+        ctx: &mut Context<Self>,
+    ) -> ProcessResult {
+        let time = ctx.stream_time().to_string();
+        ctx.forward(record.with_value(time))
+    }
+}
+
+/// The time that was reached is committed with the offsets: a late record stays late after a restart.
+#[test]
+fn stream_time_survives_a_restart() {
+    let mut kafka = Kafka::shared();
+    let (input, output) = (kafka.topic("in", 1), kafka.topic("out", 1));
+    let app = unique("time");
+    let topology = || {
+        let consumed = Consumed::<String, String>::new();
+        let consumed = consumed.timestamps(|record| record.value.parse().unwrap_or(-1));
+        let builder = StreamsBuilder::new();
+        builder
+            .stream(input.as_str(), consumed)
+            .process(|_| Ok(TellTime), Processed::new())
+            .to(output.as_str(), Produced::new());
+        builder.build().expect("builds")
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut told = Vec::new();
+    for (round, time) in ["1000", "900"].into_iter().enumerate() {
+        kafka.write(&input, 1, [("a", time)]);
+        let running = start(topology(), config(&app, &kafka.bootstrap, dir.path()));
+        told = kafka.read_until(&output, 1, |read| read.len() > round);
+        running.close(PATIENCE).expect("closes");
+    }
+    let told: Vec<&[u8]> = told.iter().filter_map(|record| record.value.as_deref()).collect();
+    assert_eq!(told, [b"1000", b"1000"]);
+}
+
 /// P48: a repartition topic is purged up to what is committed and never further.
 #[test]
 fn p48_repartition_topics_are_purged_behind_the_commit() {
