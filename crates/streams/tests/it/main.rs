@@ -4,3 +4,4 @@ mod broker;
 mod driver;
 mod interop;
 mod kafka;
+mod programs;

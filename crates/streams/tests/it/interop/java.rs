@@ -1,9 +1,9 @@
 //! Java's producer and consumer, raw and as its console tools.
 
-use super::programs::{java, run};
 use super::record::{Field, Record, assert_same, every_kind, large_value};
 use super::{COMPRESSIONS, ours, partitions};
 use crate::kafka::Kafka;
+use crate::programs::{java, run};
 
 const CONSUMER: &str = "org.apache.kafka.tools.consumer.ConsoleConsumer";
 const PRODUCER: &str = "org.apache.kafka.tools.ConsoleProducer";

@@ -1,9 +1,9 @@
 //! kcat, which stands for all clients on librdkafka.
 
-use super::programs::{kcat, run};
 use super::record::{Record, assert_same, every_kind, large_value, sorted};
 use super::{COMPRESSIONS, ours, partitions};
 use crate::kafka::Kafka;
+use crate::programs::{kcat, run};
 
 #[test]
 fn what_we_write_kcat_reads() {

@@ -5,7 +5,6 @@
 mod record;
 
 mod ours;
-mod programs;
 
 mod java;
 mod kcat;
