@@ -36,7 +36,8 @@ pub(crate) fn measure(work: impl FnOnce() -> Result<(), Failure>) -> Result<Cost
 /// User and system time of all threads that the process has had (Linux, 100 ticks a second).
 fn cpu_time() -> Result<Duration, Failure> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let fields: Vec<&str> =
+        stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks: u64 = fields.get(11).ok_or("no utime")?.parse::<u64>()?
         + fields.get(12).ok_or("no stime")?.parse::<u64>()?;
     Ok(Duration::from_millis(ticks * 10))

@@ -66,7 +66,8 @@ pub(crate) fn fetch(bootstrap: &str, topic: &str, records: usize) -> Result<(), 
             for mut batch in fetched.batches {
                 while let Some(record) = batch.next_record()? {
                     seen += 1;
-                    bytes += record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len);
+                    bytes +=
+                        record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len);
                 }
             }
         }

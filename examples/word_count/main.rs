@@ -13,6 +13,7 @@ mod options;
 use kstreams::prelude::*;
 use options::{Options, Source};
 use std::time::Duration;
+use tracing_subscriber::filter::LevelFilter;
 
 /// Lines in, counts of words out.
 fn topology(lines: &str, counts: &str) -> Result<Topology> {
@@ -35,10 +36,10 @@ fn words(line: &str) -> Vec<String> {
 }
 
 fn main() -> Result<()> {
-    tracing_subscriber::fmt()
-        .with_env_filter(std::env::var("RUST_LOG").unwrap_or_else(|_| "warn".into()))
-        .with_writer(std::io::stderr)
-        .init();
+    // RUST_LOG=info shows what the application does; by default only what is wrong.
+    let level = std::env::var("RUST_LOG").ok().and_then(|level| level.parse().ok());
+    let level = level.unwrap_or(LevelFilter::WARN);
+    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
     let options = Options::from_args()?;
     let topology = topology(&options.topic_in, &options.topic_out)?;
     match options.source {

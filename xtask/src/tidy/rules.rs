@@ -70,7 +70,7 @@ pub(super) const LAYERS: &[Layer] = &[
     Layer {
         within: &["crates/streams/src/dsl"],
         except: &["crates/streams/src/dsl/plan/lower"],
-        never: &["crate::topology::builder"],
+        never: &["crate::topology::builder", "crate::topology::TopologyBuilder"],
         why: "only dsl/plan/lower.rs turns a plan into a topology",
     },
     Layer {

@@ -3,9 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod classic_groups;
+mod decoders;
 mod directory;
 mod fronts;
 mod noise;
+mod programs;
 mod raw;
 mod records;
 mod streams_groups;

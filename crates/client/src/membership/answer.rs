@@ -232,7 +232,7 @@ fn explained(code: i16, error: ClientError, group: &str) -> ClientError {
         INVALID_REQUEST if error.to_string().contains("opology") => error.advising(&format!(
             "Group {group} holds another topology than this program's, and Kafka 4.4 keeps the first \
              one for as long as the group exists. Run the old program, use another application.id, \
-             or move the group with `kstreams migrate` while it has no members"
+             or delete the group while it has no members (its offsets go with it)"
         )),
         UNSUPPORTED_VERSION => error.advising(NEEDS),
         GROUP_AUTHORIZATION_FAILED => {

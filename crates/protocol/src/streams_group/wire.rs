@@ -264,7 +264,11 @@ macro_rules! message {
                 Ok(1 + self.as_ref().map_or(Ok(0), |value| value.size(version))?)
             }
             fn get<B: ::kafka_protocol::protocol::buf::ByteBuf>(buf: &mut B, version: i16) -> ::anyhow::Result<Self> {
-                if buf.try_get_i8()? < 0 { Ok(None) } else { <$name>::get(buf, version).map(Some) }
+                match buf.try_get_i8()? {
+                    1 => <$name>::get(buf, version).map(Some),
+                    -1 => Ok(None),
+                    other => ::anyhow::bail!("{other} says neither that a struct is there nor that it is null"),
+                }
             }
         }
 

@@ -121,6 +121,13 @@ pub const KEYS: &[ConfigKey] = &[
         "Bytes that one fetch may bring of one partition.",
     ),
     number(
+        "max.request.size",
+        1 << 10,
+        MAX_INT,
+        "1048576",
+        "Bytes of the largest record, and of one request.",
+    ),
+    number(
         "max.task.idle.ms",
         -1,
         MAX,

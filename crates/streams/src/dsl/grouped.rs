@@ -216,7 +216,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KGroupedStream<K, V> {
         let grouping = Grouping { key: key.clone(), value: value.clone() };
         let factory = stream_aggregate(grouping, aggregation, token);
         let kind = operator_kind::<(K, V), (K, Change<A>)>(factory);
-        let kind = PlanKind::Stateful(kind, vec![token.spec.clone()]);
+        let kind = PlanKind::Materialized(kind, token.spec.clone());
         let node = plan.add(name, kind, vec![parent]);
         KTable::new(plan.clone(), node, Some(stored_key), Some(stored_value))
     }

@@ -76,9 +76,12 @@ impl TaskContext {
     pub(crate) fn enter_record(&self, offset: i64, timestamp: i64) {
         self.offset.set(offset);
         self.timestamp.set(timestamp);
-        if timestamp > self.stream_time.get() {
-            self.stream_time.set(timestamp);
-        }
+        self.reach(timestamp);
+    }
+
+    /// Moves the stream time, which never goes back.
+    pub(crate) fn reach(&self, time: i64) {
+        self.stream_time.set(self.stream_time.get().max(time));
     }
 
     /// The record that is being read; it does not move the time before it is processed.

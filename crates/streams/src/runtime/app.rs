@@ -187,6 +187,10 @@ impl KafkaStreamsBuilder {
     /// As [`KafkaStreams::start`].
     pub fn start(self) -> Result<KafkaStreams> {
         let settings = Arc::new(self.config.resolve()?);
+        if topics::external_topics(self.topology.graph()).is_empty() {
+            let message = "the topology reads no topic: there is nothing to run";
+            return Err(Error::new(ErrorKind::InvalidTopology, message));
+        }
         let networks = self
             .networks
             .unwrap_or_else(|| Arc::new(|| Ok(Box::new(TcpNetwork::new()?) as Box<dyn Network>)));
@@ -328,6 +332,7 @@ impl Cluster {
         let producer = ProducerConfig {
             batch_size: wire.batch_size,
             linger: wire.linger,
+            max_request_size: wire.max_request_size,
             // The thread pauses at the bound by itself; a record in hand is never refused.
             buffer_memory: usize::MAX,
             compression: Compression::from_name(&wire.compression).unwrap_or(Compression::None),

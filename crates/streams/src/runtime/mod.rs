@@ -1,6 +1,6 @@
 //! What makes an application run: the handle, the stream threads, their tasks and their part in the group.
 //!
-//! A stream thread is a synchronous step, [`thread::StreamThread::run_once`], over a client whose driver has a thread of its own.
+//! A stream thread is a synchronous step, `StreamThread::run_once`, over a client whose driver has a thread of its own.
 //! The step never blocks; the loop around it (`thread_main`) sleeps in the client until there is something to do.
 
 mod app;

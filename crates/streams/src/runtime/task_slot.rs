@@ -17,7 +17,7 @@ use crate::config::Settings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::processor::TaskId;
 use crate::state::{DirectoryLock, StateDirectory, StoreBudget, TaskBackends};
-use crate::task::{Restoring, StreamTask, TaskPlan};
+use crate::task::{Restoring, StreamTask, TaskPlan, offset_metadata};
 use crate::topology::{AutoOffsetReset, NodeKind};
 use kstreams_client::{
     Client, ClientError, CommittedOffset, ErrorKind as ClientErrorKind, Fetched, Isolation,
@@ -247,8 +247,9 @@ impl TaskSlot {
         for (partition, offset) in committed {
             let reset = reset_policy(cx.plan, cx.settings, &partition.topic);
             let start = match offset {
-                Some(CommittedOffset { offset, leader_epoch, .. }) => {
-                    task.start_at(&partition.topic, partition.partition, offset);
+                Some(CommittedOffset { offset, leader_epoch, metadata }) => {
+                    let time = offset_metadata::decode(&metadata).unwrap_or(-1);
+                    task.start_at(&partition.topic, partition.partition, offset, time);
                     if let Some(input) = self.inputs.get_mut(&partition) {
                         input.committed = Some(offset);
                     }
@@ -298,7 +299,7 @@ impl TaskSlot {
     /// An input had no usable position and is read from `to` on.
     pub(super) fn reset(&mut self, partition: &TopicPartition, to: i64) {
         if let Phase::Running(task) = &mut self.phase {
-            task.start_at(&partition.topic, partition.partition, to);
+            task.start_at(&partition.topic, partition.partition, to, -1);
         }
     }
 

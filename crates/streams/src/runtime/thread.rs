@@ -27,6 +27,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Records that a task may process before the thread looks around.
 const RECORDS_A_TURN: usize = 1000;
+/// How long the group has to take notice of a member that leaves; if no broker can be reached, its session ends by itself.
+const LEAVE: Duration = Duration::from_secs(5);
 /// How long source topics may be missing before it is an error; a topic that was just made needs a moment.
 const MISSING_TOPICS: Duration = Duration::from_secs(5);
 
@@ -157,8 +159,7 @@ impl StreamThread {
     fn on_event(&mut self, event: Event, now: Now) -> Result<()> {
         match event {
             Event::Fetched(fetched) => return self.on_fetched(fetched, now),
-            Event::PositionReset { reader: Reader::Source, partition, from, to } => {
-                tracing::info!(%partition, from, to, "position reset");
+            Event::PositionReset { reader: Reader::Source, partition, to, .. } => {
                 if let Some(slot) = self.slot_of(Reader::Source, &partition) {
                     slot.reset(&partition, to);
                 }
@@ -341,7 +342,7 @@ impl StreamThread {
                     return Ok(Turn::Again);
                 }
                 self.drop_tasks();
-                let limit = now.monotonic + self.settings.wire.request_timeout;
+                let limit = now.monotonic + LEAVE;
                 self.closing = Closing::Leaving(self.client.leave(), limit);
                 Ok(Turn::Again)
             }
@@ -363,7 +364,7 @@ impl StreamThread {
     pub(super) fn abandon(&mut self) {
         self.drop_tasks();
         self.become_state(ThreadState::PendingShutdown);
-        if let Err(error) = self.client.leave().wait(self.settings.wire.request_timeout) {
+        if let Err(error) = self.client.leave().wait(LEAVE) {
             tracing::warn!("cannot leave the group, its session has to end: {error}");
         }
         self.become_state(ThreadState::Dead);

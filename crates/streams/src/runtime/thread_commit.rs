@@ -15,7 +15,7 @@ use super::task_slot::client_error;
 use super::thread::StreamThread;
 use crate::error::Result;
 use crate::processor::TaskId;
-use crate::task::CommitOffset;
+use crate::task::{CommitOffset, offset_metadata};
 use kstreams_client::{
     ClientError, CommittedOffset, ErrorKind as ClientErrorKind, Flushed, PartitionHandle, Pending,
     Results, TopicPartition,
@@ -142,9 +142,12 @@ impl StreamThread {
         };
         let running = batch.tasks.iter().filter_map(|id| self.slots.get(id)?.running());
         for task in running {
-            for CommitOffset { topic, partition, offset, leader_epoch, .. } in task.offsets() {
+            for CommitOffset { topic, partition, offset, leader_epoch, partition_time } in
+                task.offsets()
+            {
+                let metadata = offset_metadata::encode(partition_time);
                 let leader_epoch = (leader_epoch >= 0).then_some(leader_epoch);
-                let committed = CommittedOffset { offset, leader_epoch, metadata: String::new() };
+                let committed = CommittedOffset { offset, leader_epoch, metadata };
                 batch.offsets.insert(TopicPartition::new(&*topic, partition), committed);
             }
         }

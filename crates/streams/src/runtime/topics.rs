@@ -64,7 +64,6 @@ pub(super) fn description(graph: &Graph, application_id: &str) -> TopologyDescri
         TopologyDescriptionSubtopology {
             subtopology_id: number.to_string().into(),
             nodes: nodes.map(|&index| described_node(graph, application_id, index)).collect(),
-            ..TopologyDescriptionSubtopology::default()
         }
     });
     TopologyDescription { subtopologies: described.collect(), ..TopologyDescription::default() }

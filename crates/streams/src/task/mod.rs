@@ -4,6 +4,7 @@
 mod collector;
 pub(crate) mod commit;
 mod deserialization;
+pub(crate) mod offset_metadata;
 mod partition_group;
 mod partitioner;
 mod restore;

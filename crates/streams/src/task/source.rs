@@ -63,8 +63,8 @@ pub(crate) trait InputPartition {
     fn topic(&self) -> &Rc<str>;
     fn partition(&self) -> i32;
 
-    /// Where reading begins.
-    fn start_at(&mut self, offset: i64);
+    /// Where reading begins, and the time that the partition had reached there.
+    fn start_at(&mut self, offset: i64, partition_time: i64);
 
     /// Adds fetched records; `next_offset` is where the next fetch begins, also when nothing was in between.
     fn add(&mut self, batches: Vec<RecordReader>, next_offset: i64);
@@ -161,9 +161,11 @@ impl<K: Clone + 'static, V: Clone + 'static> InputPartition for Input<K, V> {
         self.reader.partition
     }
 
-    fn start_at(&mut self, offset: i64) {
+    fn start_at(&mut self, offset: i64, partition_time: i64) {
         self.position = (offset, -1);
         self.next_offset = offset;
+        self.partition_time = self.partition_time.max(partition_time);
+        self.reader.task.reach(partition_time);
     }
 
     fn add(&mut self, batches: Vec<RecordReader>, next_offset: i64) {

@@ -104,10 +104,10 @@ impl StreamTask {
         &self.context
     }
 
-    /// Where reading of an input partition begins.
-    pub(crate) fn start_at(&mut self, topic: &str, partition: i32, offset: i64) {
+    /// Where reading of an input partition begins, and the time that it had reached; -1 if that is not known.
+    pub(crate) fn start_at(&mut self, topic: &str, partition: i32, offset: i64, time: i64) {
         if let Some(input) = self.group.input_mut(topic, partition) {
-            input.start_at(offset);
+            input.start_at(offset, time);
         }
     }
 

@@ -211,20 +211,24 @@ impl TopologyBuilder {
         if self.by_name.insert(name.clone(), index).is_some() {
             self.fail(Error::topology(format!("there are two nodes with the name {name}")));
         }
-        if let NodeKind::Source(source) = &kind {
-            self.claim_topics(&name, source, index);
+        match &kind {
+            NodeKind::Source(source) => self.claim_topics(&name, source, index),
+            NodeKind::Sink { topic: SinkTopic::Fixed(topic), .. } => self.check_topic(topic),
+            NodeKind::Processor { .. } | NodeKind::Sink { .. } => {}
         }
         self.nodes.push(NodeSpec { name, kind, parents, stores: Vec::new() });
         index
     }
 
+    fn check_topic(&mut self, topic: &Arc<str>) {
+        if let Err(error) = check_name("topic", topic) {
+            self.fail(error);
+        }
+    }
+
     fn claim_topics(&mut self, name: &Arc<str>, source: &SourceSpec, index: usize) {
         for topic in &source.topics {
-            if !self.repartition_topics.contains_key(topic)
-                && let Err(error) = check_name("topic", topic)
-            {
-                self.fail(error);
-            }
+            self.check_topic(topic);
             if let Some(&other) = self.source_topics.get(topic) {
                 let other = self.nodes.get(other).map_or(name, |node| &node.name).clone();
                 self.fail(Error::topology(format!(
@@ -248,6 +252,18 @@ impl TopologyBuilder {
                 self.fail(Error::topology(mistake));
             }
         }
+    }
+
+    /// Adds a store that only one node may have.
+    pub(crate) fn add_own_store(&mut self, node: usize, spec: &StoreSpec) {
+        if let Some(other) = self.nodes.iter().find(|other| other.stores.contains(&spec.name)) {
+            let name = self.nodes.get(node).map_or(&spec.name, |node| &node.name);
+            let mistake =
+                format!("store {} is used by two nodes, {} and {name}", spec.name, other.name);
+            self.fail(Error::topology(mistake));
+        }
+        self.add_store(spec);
+        self.connect(node, &spec.name);
     }
 
     pub(crate) fn connect(&mut self, node: usize, store: &Arc<str>) {

@@ -2,3 +2,6 @@
 
 mod broker;
 mod driver;
+mod interop;
+mod kafka;
+mod programs;

@@ -29,6 +29,11 @@ pub(super) fn lower(plan: &Plan) -> Result<Topology> {
                 }
                 index
             }
+            PlanKind::Materialized(kind, store) => {
+                let index = builder.add(&node.name, kind.clone(), parents);
+                builder.add_own_store(index, store);
+                index
+            }
             PlanKind::Repartition(node) => add_repartition(&mut builder, node, parents),
         };
         builder.locate(node.location);

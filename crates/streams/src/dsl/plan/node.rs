@@ -23,8 +23,10 @@ pub(crate) enum PlanKind {
     Source(NodeKind),
     /// An operator or a sink.
     Node(NodeKind),
-    /// An operator with stores, which are made with it.
+    /// A processor with the stores that it shares with others.
     Stateful(NodeKind, Vec<StoreSpec>),
+    /// An operator with a store of its own.
+    Materialized(NodeKind, StoreSpec),
     /// A sink, a topic and a source in the middle of a stream.
     Repartition(Box<RepartitionNode>),
 }

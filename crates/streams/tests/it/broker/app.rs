@@ -1,6 +1,6 @@
 //! Applications of the tests: in this process, and in child processes that can be killed.
 
-use super::kafka::PATIENCE;
+use crate::kafka::PATIENCE;
 use kstreams::prelude::*;
 use std::io::{BufRead, BufReader};
 use std::path::Path;

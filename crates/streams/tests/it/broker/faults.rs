@@ -1,8 +1,8 @@
 //! Bad input and wrong use: what the user is told, and how soon.
 
 use super::app::{config, start};
-use super::kafka::{Kafka, PATIENCE, unique};
 use super::{counts, counts_of_values};
+use crate::kafka::{Kafka, PATIENCE, unique};
 use kstreams::prelude::*;
 use std::time::Duration;
 

@@ -1,22 +1,13 @@
 //! The group as Kafka's own tools see it: equal to that of the same program in Java.
 
 use super::app::{config, start};
-use super::kafka::{Kafka, PATIENCE, unique};
+use crate::kafka::{Kafka, PATIENCE, unique};
+use crate::programs::{java, run};
 use kstreams::prelude::*;
 use std::process::{Child, Command, Stdio};
 
-/// `tests/java/run` of the repository.
-fn java(args: &[&str]) -> Command {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/java/run");
-    let mut command = Command::new(script);
-    command.args(args);
-    command
-}
-
 fn output(args: &[&str]) -> String {
-    let output = java(args).stderr(Stdio::inherit()).output().expect("Java");
-    assert!(output.status.success(), "{args:?}");
-    String::from_utf8(output.stdout).expect("text")
+    String::from_utf8(run(java(args), b"")).expect("text")
 }
 
 /// A Java application that ends with the test.

@@ -3,7 +3,6 @@
 mod app;
 mod faults;
 mod group;
-mod kafka;
 mod moves;
 mod restarts;
 mod restore;

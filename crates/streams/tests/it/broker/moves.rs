@@ -1,8 +1,10 @@
 //! Tasks that move between processes: clean stops, crashes, and what must not be lost or counted twice.
 
 use super::app::{CountProcess, CountSpec};
-use super::kafka::{Kafka, unique};
+use crate::kafka::{Kafka, unique};
+use kstreams_client::{Clock, SystemClock};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 const PARTITIONS: i32 = 8;
 const KEYS: usize = 1000;
@@ -65,7 +67,12 @@ fn processes_come_and_go() {
     // A clean stop: what stays is not disturbed, what goes is taken over, nothing is counted twice.
     let before = owned(&stays.log());
     goes.stop();
+    let clock = SystemClock::new();
+    let stopped = clock.now();
     stays.wait_log("all tasks", |log| owned(log).len() == PARTITIONS as usize);
+    // A heartbeat and an assignment interval are half a second here; the session that a crash would cost is six.
+    let handed_over = clock.now() - stopped;
+    assert!(handed_over < Duration::from_secs(4), "the hand-over took {handed_over:?}");
     let closed = tasks(&stays.log(), "task closed");
     assert!(before.iter().all(|task| !closed.contains(task)), "{before:?} stay, closed {closed:?}");
     kafka.write(&input, PARTITIONS, records(50_000, 100_000));

@@ -1,11 +1,11 @@
 //! A broker that restarts under load: nothing lost, order kept, no duplicate from a retry.
 
 use super::app::{config, start};
-use super::kafka::{Kafka, PATIENCE, unique};
+use crate::kafka::{Kafka, PATIENCE, unique};
+use crate::programs::{java, run};
 use kstreams::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 const PARTITIONS: i32 = 4;
 const RECORDS: usize = 200_000;
@@ -16,11 +16,9 @@ struct OwnBroker {
     port: String,
 }
 
-fn java(args: &[&str]) -> String {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/java/run");
-    let output = Command::new(script).args(args).stderr(Stdio::inherit()).output().expect("Java");
-    assert!(output.status.success(), "{args:?}");
-    String::from_utf8(output.stdout).expect("text").trim().to_string()
+fn broker(args: &[&str]) -> String {
+    let args: Vec<&str> = ["broker"].into_iter().chain(args.iter().copied()).collect();
+    String::from_utf8(run(java(&args), b"")).expect("text").trim().to_string()
 }
 
 fn text(path: &Path) -> &str {
@@ -30,7 +28,7 @@ fn text(path: &Path) -> &str {
 impl OwnBroker {
     fn start() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let address = java(&["broker", "start", text(dir.path()), "0"]);
+        let address = broker(&["start", text(dir.path()), "0"]);
         let port = address.rsplit(':').next().expect("a port").to_string();
         OwnBroker { dir, port }
     }
@@ -40,14 +38,14 @@ impl OwnBroker {
     }
 
     fn restart(&self) {
-        java(&["broker", "stop", text(self.dir.path())]);
-        java(&["broker", "start", text(self.dir.path()), &self.port]);
+        broker(&["stop", text(self.dir.path())]);
+        broker(&["start", text(self.dir.path()), &self.port]);
     }
 }
 
 impl Drop for OwnBroker {
     fn drop(&mut self) {
-        java(&["broker", "stop", text(self.dir.path())]);
+        broker(&["stop", text(self.dir.path())]);
     }
 }
 

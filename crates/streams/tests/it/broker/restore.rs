@@ -1,8 +1,8 @@
 //! Local state, its loss, and its return from the changelog.
 
 use super::app::{config, start};
-use super::kafka::{Kafka, PATIENCE, unique};
 use super::{counts, counts_of_values};
+use crate::kafka::{Kafka, PATIENCE, unique};
 use kstreams::prelude::*;
 
 const PARTITIONS: i32 = 2;
@@ -81,6 +81,95 @@ fn deletions_survive_the_loss_of_the_directory() {
     };
     assert_eq!(round(&mut kafka, &["x", "y", "delete"], 3), "x xy null");
     assert_eq!(round(&mut kafka, &["z"], 4), "x xy null z");
+}
+
+/// A store in memory is read from its changelog at each start.
+#[test]
+fn a_store_in_memory_comes_back_from_its_changelog() {
+    let mut kafka = Kafka::shared();
+    let (input, output) = (kafka.topic("in", PARTITIONS), kafka.topic("out", PARTITIONS));
+    let app = unique("memory");
+    let topology = || {
+        let builder = StreamsBuilder::new();
+        builder
+            .stream(input.as_str(), Consumed::<String, String>::new())
+            .group_by_key(Grouped::new())
+            .count(Materialized::named("counts").in_memory())
+            .to_stream()
+            .to(output.as_str(), Produced::new());
+        builder.build().expect("builds")
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    for round in 1..=2 {
+        kafka.write(&input, PARTITIONS, words(0, 100));
+        let running = start(topology(), config(&app, &kafka.bootstrap, dir.path()));
+        let counted = kafka.counts_adding_up_to(&output, PARTITIONS, round * 100);
+        running.close(PATIENCE).expect("closes");
+        assert!(counted.values().all(|count| *count == round * 10), "{counted:?}");
+    }
+}
+
+/// With a record cache a commit gives the last count of each key, and no count is missing in the end.
+#[test]
+fn a_record_cache_gives_one_result_a_key_and_commit() {
+    let mut kafka = Kafka::shared();
+    let (input, output) = (kafka.topic("in", 1), kafka.topic("out", 1));
+    kafka.write(&input, 1, words(0, 10_000));
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = config(&unique("cache"), &kafka.bootstrap, dir.path());
+    let settings =
+        settings.cache_max_bytes(10 << 20).commit_interval(std::time::Duration::from_millis(500));
+    let running = start(counts(&input, &output), settings);
+    let counted = kafka.counts_adding_up_to(&output, 1, 10_000);
+    running.close(PATIENCE).expect("closes");
+    assert!(counted.values().all(|count| *count == 1000), "{counted:?}");
+    let results = kafka.read_all(&output, 1).len();
+    assert!(results < 5_000, "{results} results: the cache holds nothing back");
+}
+
+/// Forwards the stream time.
+struct TellTime;
+
+impl Processor for TellTime {
+    type In = (String, String);
+    type Out = (String, String);
+
+    fn process(
+        &mut self,
+        record: Record<String, String>,
+        ctx: &mut Context<Self>,
+    ) -> ProcessResult {
+        let time = ctx.stream_time().to_string();
+        ctx.forward(record.with_value(time))
+    }
+}
+
+/// The time that was reached is committed with the offsets: a late record stays late after a restart.
+#[test]
+fn stream_time_survives_a_restart() {
+    let mut kafka = Kafka::shared();
+    let (input, output) = (kafka.topic("in", 1), kafka.topic("out", 1));
+    let app = unique("time");
+    let topology = || {
+        let consumed = Consumed::<String, String>::new();
+        let consumed = consumed.timestamps(|record| record.value.parse().unwrap_or(-1));
+        let builder = StreamsBuilder::new();
+        builder
+            .stream(input.as_str(), consumed)
+            .process(|_| Ok(TellTime), Processed::new())
+            .to(output.as_str(), Produced::new());
+        builder.build().expect("builds")
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut told = Vec::new();
+    for (round, time) in ["1000", "900"].into_iter().enumerate() {
+        kafka.write(&input, 1, [("a", time)]);
+        let running = start(topology(), config(&app, &kafka.bootstrap, dir.path()));
+        told = kafka.read_until(&output, 1, |read| read.len() > round);
+        running.close(PATIENCE).expect("closes");
+    }
+    let told: Vec<&[u8]> = told.iter().filter_map(|record| record.value.as_deref()).collect();
+    assert_eq!(told, [b"1000", b"1000"]);
 }
 
 /// P48: a repartition topic is purged up to what is committed and never further.

@@ -41,11 +41,44 @@ fn one_topic_with_two_types() {
 
 #[test]
 fn one_store_name_with_two_types() {
+    let mut topology = TopologyBuilder::new();
+    let source = topology.add_source("source", "in", Consumed::<String, String>::new());
+    let one = Stores::key_value::<String, i64>("store");
+    let two = Stores::key_value::<String, String>("store");
+    topology.connect_store(&one, &source);
+    topology.connect_store(&two, &source);
+    let error = topology.build().expect_err("a mistake").to_string();
+    assert!(
+        error.starts_with("store store is used as a store of (alloc::string::String, i64) and of"),
+        "{error}"
+    );
+}
+
+#[test]
+fn one_store_name_for_two_tables() {
     let builder = StreamsBuilder::new();
     let stream = builder.stream("in", Consumed::<String, String>::new());
-    let _ = stream.group_by_key(Grouped::new()).count(Materialized::named("store"));
-    let _ = stream.group_by_key(Grouped::new()).reduce(|a, _| a, Materialized::named("store"));
-    check(&builder, "store store is used as a store of (alloc::string::String, i64) and of");
+    let _ = stream.group_by_key(Grouped::new()).count(Materialized::named("counts"));
+    let _ = stream.group_by_key(Grouped::new()).count(Materialized::named("counts"));
+    check(
+        &builder,
+        "store counts is used by two nodes, KSTREAM-AGGREGATE-0000000001 and KSTREAM-AGGREGATE-0000000002",
+    );
+}
+
+#[test]
+fn a_topic_with_odd_characters() {
+    let builder = StreamsBuilder::new();
+    let stream = builder.stream("in", Consumed::<String, String>::new());
+    stream.to("out/1", Produced::new());
+    check(&builder, "the topic name \"out/1\" has the character '/'");
+}
+
+#[test]
+fn an_empty_topology_is_refused_at_the_start() {
+    let topology = StreamsBuilder::new().build().expect("builds");
+    let error = KafkaStreams::start(topology, StreamsConfig::new("app", "unused:1"));
+    assert!(error.expect_err("refused").to_string().contains("reads no topic"));
 }
 
 #[test]

@@ -11,24 +11,24 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// How long anything may take.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A cluster and a client of it.
-pub(super) struct Kafka {
-    pub(super) bootstrap: String,
+pub(crate) struct Kafka {
+    pub(crate) bootstrap: String,
     client: Client,
 }
 
 /// A record as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Read {
-    pub(super) partition: i32,
-    pub(super) key: String,
-    pub(super) value: Option<Vec<u8>>,
+pub(crate) struct Read {
+    pub(crate) partition: i32,
+    pub(crate) key: String,
+    pub(crate) value: Option<Vec<u8>>,
 }
 
 impl Read {
-    pub(super) fn count(&self) -> i64 {
+    pub(crate) fn count(&self) -> i64 {
         let value = self.value.as_deref().expect("a count");
         i64::from_be_bytes(value.try_into().expect("eight bytes"))
     }
@@ -43,7 +43,7 @@ fn wall_clock() -> i64 {
 }
 
 /// A name that no other test and no earlier run has.
-pub(super) fn unique(name: &str) -> String {
+pub(crate) fn unique(name: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let nonce = uuid::Uuid::new_v4().as_u128() as u32;
     format!("{name}-{nonce:08x}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
@@ -51,7 +51,7 @@ pub(super) fn unique(name: &str) -> String {
 
 impl Kafka {
     /// The cluster that `cargo xtask test` started.
-    pub(super) fn shared() -> Self {
+    pub(crate) fn shared() -> Self {
         let bootstrap = std::env::var("KSTREAMS_TEST_BOOTSTRAP").expect(
             "KSTREAMS_TEST_BOOTSTRAP is not set: run `cargo xtask test`, which starts a broker, \
              or set it to the address of a cluster for tests",
@@ -59,15 +59,20 @@ impl Kafka {
         Kafka::at(&bootstrap)
     }
 
-    pub(super) fn at(bootstrap: &str) -> Self {
+    pub(crate) fn at(bootstrap: &str) -> Self {
         let network = TcpNetwork::new().expect("a network");
         let (client, driver) = Client::new(ClientConfig::new(bootstrap), Box::new(network));
         driver.spawn("test-client", Arc::new(SystemClock::new())).expect("a thread");
         Kafka { bootstrap: bootstrap.into(), client }
     }
 
+    /// The client, for what is not below.
+    pub(crate) fn client(&mut self) -> &mut Client {
+        &mut self.client
+    }
+
     /// Makes a topic with a new name.
-    pub(super) fn topic(&mut self, name: &str, partitions: i32) -> String {
+    pub(crate) fn topic(&mut self, name: &str, partitions: i32) -> String {
         let name = unique(name);
         let made = self.client.create_topics(vec![NewTopic::new(name.as_str(), partitions)]);
         for (topic, result) in made.wait(PATIENCE).expect("created") {
@@ -77,7 +82,7 @@ impl Kafka {
     }
 
     /// Writes records with text keys and values, each to the partition of its key.
-    pub(super) fn write<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    pub(crate) fn write<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         topic: &str,
         partitions: i32,
@@ -99,7 +104,7 @@ impl Kafka {
     }
 
     /// First and last offset of each partition.
-    pub(super) fn ends(
+    pub(crate) fn ends(
         &mut self,
         topic: &str,
         partitions: i32,
@@ -117,7 +122,7 @@ impl Kafka {
     }
 
     /// Reads a topic from its beginning until `enough` likes what was read.
-    pub(super) fn read_until(
+    pub(crate) fn read_until(
         &self,
         topic: &str,
         partitions: i32,
@@ -153,14 +158,14 @@ impl Kafka {
     }
 
     /// Reads all that a topic has now.
-    pub(super) fn read_all(&mut self, topic: &str, partitions: i32) -> Vec<Read> {
+    pub(crate) fn read_all(&mut self, topic: &str, partitions: i32) -> Vec<Read> {
         let total: i64 =
             self.ends(topic, partitions).values().map(|(begin, end)| end - begin).sum();
         self.read_until(topic, partitions, |read| read.len() as i64 >= total)
     }
 
     /// Waits until the counts in a topic of counts add up to `total`; gives the last count of each key.
-    pub(super) fn counts_adding_up_to(
+    pub(crate) fn counts_adding_up_to(
         &mut self,
         topic: &str,
         partitions: i32,
@@ -180,7 +185,7 @@ impl Kafka {
     }
 
     /// The committed offsets of a group.
-    pub(super) fn committed(&mut self, group: &str) -> BTreeMap<TopicPartition, i64> {
+    pub(crate) fn committed(&mut self, group: &str) -> BTreeMap<TopicPartition, i64> {
         let committed =
             self.client.group_offsets(group, Vec::new()).wait(PATIENCE).expect("offsets");
         committed
@@ -190,7 +195,7 @@ impl Kafka {
     }
 
     /// Waits until `check` likes the committed offsets of a group.
-    pub(super) fn committed_until(
+    pub(crate) fn committed_until(
         &mut self,
         group: &str,
         check: impl Fn(&BTreeMap<TopicPartition, i64>) -> bool,
