@@ -54,7 +54,7 @@ impl std::error::Error for AppendError {}
 /// All records before the flush are written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Flushed {
-    /// For each partition that was written since the flush before: the offset behind the last
+    /// For each partition that was written since the flush or commit before: the offset behind the last
     /// record. Not known (-1) when the broker had the records already from an earlier try whose
     /// answer was lost.
     pub end_offsets: Vec<(PartitionHandle, i64)>,

@@ -18,8 +18,10 @@ fn transactional(client: &mut Client) -> Producer {
 
 pub(crate) fn append(producer: &mut Producer, partition: &TopicPartition, values: &[&str]) {
     let handle = producer.partition(partition);
+    // What is older than the topic's retention can go at any time.
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis() as i64;
     for value in values {
-        producer.append(handle, 1_000, Some(b"k"), Some(value.as_bytes()), &[]).unwrap();
+        producer.append(handle, now, Some(b"k"), Some(value.as_bytes()), &[]).unwrap();
     }
 }
 
