@@ -4,6 +4,7 @@
 
 #![expect(clippy::print_stdout, reason = "the benchmark's results")]
 
+mod app;
 mod client;
 mod measure;
 mod ours;
@@ -11,7 +12,8 @@ mod theirs;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "bench client [RECORDS]   (KSTREAMS_TEST_BOOTSTRAP names the broker)";
+const USAGE: &str = "bench client [RECORDS]   (KSTREAMS_TEST_BOOTSTRAP names the broker)
+bench app BOOTSTRAP map|count|recount[-nocache|-bigcache] GUARANTEE RECORDS THREADS STATEDIR APPID IN";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -21,6 +23,29 @@ fn main() -> ExitCode {
         ["client", records] => match records.parse() {
             Ok(records) => client::run(records),
             Err(_) => Err(USAGE.into()),
+        },
+        [
+            "app",
+            bootstrap,
+            workload,
+            guarantee,
+            records,
+            threads,
+            state_dir,
+            application,
+            input,
+        ] => match (records.parse(), threads.parse()) {
+            (Ok(records), Ok(threads)) => app::run(&app::Work {
+                bootstrap,
+                workload,
+                guarantee,
+                records,
+                threads,
+                state_dir,
+                application,
+                input,
+            }),
+            _ => Err(USAGE.into()),
         },
         _ => Err(USAGE.into()),
     };

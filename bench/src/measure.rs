@@ -34,7 +34,7 @@ pub(crate) fn measure(work: impl FnOnce() -> Result<(), Failure>) -> Result<Cost
 }
 
 /// User and system time of all threads that the process has had (Linux, 100 ticks a second).
-fn cpu_time() -> Result<Duration, Failure> {
+pub(crate) fn cpu_time() -> Result<Duration, Failure> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let fields: Vec<&str> =
         stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
