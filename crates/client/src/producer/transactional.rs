@@ -158,13 +158,14 @@ impl ProducerMachine {
 
     /// Does what needs no broker; gives whether an order is done.
     fn settle(&mut self, cx: &Context<'_>) -> bool {
+        if !self.transactional.as_ref().is_some_and(Transactional::begun) {
+            return false;
+        }
         let known = matches!(self.identity, Identity::Known(_));
         let idle = self.asked.is_empty();
         let oldest = self.partitions.iter().filter_map(super::PartitionQueue::oldest).min();
         let Some(transactional) = &mut self.transactional else { return false };
-        let Some(order) = transactional.orders.front_mut().filter(|order| order.begun) else {
-            return false;
-        };
+        let Some(order) = transactional.orders.front_mut() else { return false };
         let written = oldest.is_none_or(|oldest| oldest >= order.before);
         let v1 = transactional.version == TransactionVersion::V1;
         match (&order.command, transactional.state) {
