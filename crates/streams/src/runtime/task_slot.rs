@@ -441,7 +441,10 @@ fn answer_or_retry<V>(
 /// An error of the client as one of ours.
 pub(super) fn client_error(error: ClientError) -> Error {
     let kind = match error.kind() {
-        ClientErrorKind::Fenced | ClientErrorKind::StaleMemberEpoch => ErrorKind::Migrated,
+        ClientErrorKind::Fenced
+        | ClientErrorKind::ProducerFenced
+        | ClientErrorKind::Abortable
+        | ClientErrorKind::StaleMemberEpoch => ErrorKind::Migrated,
         ClientErrorKind::Retriable => ErrorKind::Timeout,
         ClientErrorKind::TooLarge => ErrorKind::BadRecord,
         _ => ErrorKind::Broker,
