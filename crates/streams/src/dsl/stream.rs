@@ -335,7 +335,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
     }
 
     /// Runs a processor on the stream: it sees every record, may use stores, and forwards what it likes. The supplier makes a
-    /// new one for each task; it cannot hand out the same one twice:
+    /// new one for each task; it cannot hand out the same one twice (P61):
     ///
     /// ```compile_fail,E0507
     /// # use kstreams::prelude::*;

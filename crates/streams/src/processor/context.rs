@@ -234,7 +234,7 @@ pub struct InitContext<'a> {
 }
 
 impl InitContext<'_> {
-    /// The store of that token. The handle stays on this thread:
+    /// The store of that token. The handle stays on this thread (P62):
     ///
     /// ```compile_fail,E0277
     /// fn to_another_thread(store: kstreams::state::KeyValueStore<String, i64>) {

@@ -451,7 +451,7 @@ impl Shared {
             }
             inner.threads[index] = state;
             match inner.threads.iter().all(|thread| *thread == ThreadState::Dead) {
-                true if inner.error.is_some() => Some(State::Error),
+                true if inner.state == State::PendingError => Some(State::Error),
                 true => Some(State::NotRunning),
                 false => of_threads(&inner.threads),
             }

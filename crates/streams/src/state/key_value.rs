@@ -36,12 +36,18 @@ impl<K, V> Clone for KeyValueSerdes<K, V> {
     }
 }
 
-/// What both kinds of store share: bytes below, serdes above.
-struct Typed<K, V> {
+/// The serdes of a store with what they want to know. It is apart from [`Typed`], so that the listener which the layers hold does
+/// not hold the layers.
+struct Codec<K, V> {
     name: Arc<str>,
     /// Stores show serdes their changelog's name, as Java does.
     topic: Arc<str>,
     serdes: KeyValueSerdes<K, V>,
+}
+
+/// What both kinds of store share: bytes below, serdes above.
+struct Typed<K, V> {
+    codec: Rc<Codec<K, V>>,
     layers: Rc<RefCell<KeyValueLayers>>,
     task: Rc<TaskContext>,
     scratch: RefCell<Vec<u8>>,
@@ -49,18 +55,7 @@ struct Typed<K, V> {
 
 static NO_HEADERS: Headers = Headers::new();
 
-impl<K: 'static, V: 'static> Typed<K, V> {
-    fn open(name: &Arc<str>, serdes: &KeyValueSerdes<K, V>, ctx: &InitContext<'_>) -> Result<Self> {
-        Ok(Typed {
-            name: name.clone(),
-            topic: ctx.stores.serde_topic(name),
-            serdes: serdes.clone(),
-            layers: ctx.stores.layers(name)?,
-            task: ctx.task.clone(),
-            scratch: RefCell::new(Vec::new()),
-        })
-    }
-
+impl<K: 'static, V: 'static> Codec<K, V> {
     fn at(&self, is_key: bool) -> At<'_> {
         At { topic: &self.topic, headers: &NO_HEADERS, is_key }
     }
@@ -95,10 +90,43 @@ impl<K: 'static, V: 'static> Typed<K, V> {
         value.map_err(|error| self.failed("read a value", error))
     }
 
+    fn read_timestamped(&self, bytes: &[u8]) -> Result<(V, i64)> {
+        let (timestamp, value) = timestamped_value::split(bytes).ok_or_else(|| {
+            self.failed("read a value", "it is too short to have a timestamp".into())
+        })?;
+        Ok((self.read_value(value)?, timestamp))
+    }
+
+    fn change(&self, flushed: &Flushed) -> Result<TableChange<K, V>> {
+        let read = |bytes: &Option<Bytes>| {
+            bytes.as_ref().map(|bytes| self.read_timestamped(bytes)).transpose()
+        };
+        let new = read(&flushed.new)?;
+        let timestamp = new.as_ref().map_or(flushed.record.timestamp, |(_, timestamp)| *timestamp);
+        Ok(TableChange {
+            key: self.read_key(&flushed.key)?,
+            new: new.map(|(value, _)| value),
+            old: read(&flushed.old)?.map(|(value, _)| value),
+            timestamp,
+        })
+    }
+}
+
+impl<K: 'static, V: 'static> Typed<K, V> {
+    fn open(name: &Arc<str>, serdes: &KeyValueSerdes<K, V>, ctx: &InitContext<'_>) -> Result<Self> {
+        let topic = ctx.stores.serde_topic(name);
+        Ok(Typed {
+            codec: Rc::new(Codec { name: name.clone(), topic, serdes: serdes.clone() }),
+            layers: ctx.stores.layers(name)?,
+            task: ctx.task.clone(),
+            scratch: RefCell::new(Vec::new()),
+        })
+    }
+
     fn get(&self, key: &K) -> Result<Option<Bytes>> {
         let mut scratch = self.scratch.borrow_mut();
         scratch.clear();
-        self.write_key(key, &mut scratch)?;
+        self.codec.write_key(key, &mut scratch)?;
         self.layers.borrow_mut().get(&scratch)
     }
 
@@ -116,15 +144,17 @@ impl<K: 'static, V: 'static> Typed<K, V> {
                 if let Some(timestamp) = timestamp {
                     timestamped_value::put_timestamp(timestamp, &mut bytes);
                 }
-                let presence = self.serdes.value.serialize(&self.at(false), value, &mut bytes);
-                let presence = presence.map_err(|error| self.failed("write the value", error))?;
+                let presence =
+                    self.codec.serdes.value.serialize(&self.codec.at(false), value, &mut bytes);
+                let presence =
+                    presence.map_err(|error| self.codec.failed("write the value", error))?;
                 (presence == Presence::Value).then(|| Bytes::from(bytes))
             }
             None => None,
         };
         let mut scratch = self.scratch.borrow_mut();
         scratch.clear();
-        self.write_key(key, &mut scratch)?;
+        self.codec.write_key(key, &mut scratch)?;
         let task = &self.task;
         let mut layers = self.layers.borrow_mut();
         layers.put(&scratch, value, || task.record(), task.timestamp(), headers);
@@ -138,8 +168,8 @@ impl<K: 'static, V: 'static> Typed<K, V> {
     fn bounds(&self, range: &impl RangeBounds<K>) -> Result<KeyRange> {
         let bound = |bound: Bound<&K>| {
             Ok::<_, Error>(match bound {
-                Bound::Included(key) => Bound::Included(self.key_bytes(key)?),
-                Bound::Excluded(key) => Bound::Excluded(self.key_bytes(key)?),
+                Bound::Included(key) => Bound::Included(self.codec.key_bytes(key)?),
+                Bound::Excluded(key) => Bound::Excluded(self.codec.key_bytes(key)?),
                 Bound::Unbounded => Bound::Unbounded,
             })
         };
@@ -158,7 +188,7 @@ impl<K: 'static, V: 'static> KeyValueStore<K, V> {
     /// # Errors
     /// When the engine fails or the bytes are not a `V`.
     pub fn get(&self, key: &K) -> Result<Option<V>> {
-        self.0.get(key)?.map(|bytes| self.0.read_value(&bytes)).transpose()
+        self.0.get(key)?.map(|bytes| self.0.codec.read_value(&bytes)).transpose()
     }
 
     /// Sets the value of a key; `None` deletes it. It is visible at once, also to iterators that are made from now on.
@@ -254,7 +284,7 @@ impl<K: 'static, V: 'static> Iterator for Entries<K, V> {
     fn next(&mut self) -> Option<Self::Item> {
         let entry = self.entries.next()?;
         Some(entry.and_then(|(key, value)| {
-            Ok((self.store.read_key(&key)?, self.store.read_value(&value)?))
+            Ok((self.store.codec.read_key(&key)?, self.store.codec.read_value(&value)?))
         }))
     }
 }
@@ -291,10 +321,7 @@ impl<K: 'static, V: 'static> TimestampedKeyValueStore<K, V> {
     }
 
     fn read(&self, bytes: &[u8]) -> Result<(V, i64)> {
-        let (timestamp, value) = timestamped_value::split(bytes).ok_or_else(|| {
-            self.0.failed("read a value", "it is too short to have a timestamp".into())
-        })?;
-        Ok((self.0.read_value(value)?, timestamp))
+        self.0.codec.read_timestamped(bytes)
     }
 
     /// Whether changes are kept back until the next commit; then `listener` gets them, else the caller forwards them itself.
@@ -307,26 +334,14 @@ impl<K: 'static, V: 'static> TimestampedKeyValueStore<K, V> {
         if !layers.is_cached() {
             return false;
         }
-        let store = TimestampedKeyValueStore(self.0.clone());
+        let codec = self.0.codec.clone();
         let listener: FlushListener = Rc::new(move |flushed: Flushed| {
             let headers = flushed.headers.clone();
-            let change = store.change(&flushed).map_err(|error| Fault::at(&node, error))?;
+            let change = codec.change(&flushed).map_err(|error| Fault::at(&node, error))?;
             listener(change, headers)
         });
         layers.listener = Some(listener);
         true
-    }
-
-    fn change(&self, flushed: &Flushed) -> Result<TableChange<K, V>> {
-        let read = |bytes: &Option<Bytes>| bytes.as_ref().map(|bytes| self.read(bytes)).transpose();
-        let new = read(&flushed.new)?;
-        let timestamp = new.as_ref().map_or(flushed.record.timestamp, |(_, timestamp)| *timestamp);
-        Ok(TableChange {
-            key: self.0.read_key(&flushed.key)?,
-            new: new.map(|(value, _)| value),
-            old: read(&flushed.old)?.map(|(value, _)| value),
-            timestamp,
-        })
     }
 }
 
@@ -352,7 +367,7 @@ macro_rules! store_type {
 
         impl<K, V> fmt::Debug for $store<K, V> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_tuple(stringify!($store)).field(&self.0.name).finish()
+                f.debug_tuple(stringify!($store)).field(&self.0.codec.name).finish()
             }
         }
     };
@@ -363,6 +378,6 @@ store_type!(TimestampedKeyValueStore);
 
 impl<K, V> fmt::Debug for Entries<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Entries").field(&self.store.name).finish()
+        f.debug_tuple("Entries").field(&self.store.codec.name).finish()
     }
 }

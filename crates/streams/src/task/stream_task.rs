@@ -232,7 +232,10 @@ impl StreamTask {
     /// Ends the task after a commit: processors are closed, the engines can be used again.
     pub(crate) fn close(self) -> TaskBackends {
         for closer in self.closers.iter().rev() {
-            closer.close();
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| closer.close())) {
+                // The task ends in any case, and everything of it is committed or given up.
+                tracing::error!(task = %self.context.task_id, "while closing a processor: {}", panicked(&*panic));
+            }
         }
         self.stores.into_backends()
     }

@@ -18,6 +18,9 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
+/// Records that one may lead to, before the driver takes it for a circle.
+const RECORDS_MAX: usize = 100_000;
+
 /// Drives a topology record by record: each one is processed, committed, and its results are there when the call returns.
 ///
 /// Stores are in memory unless the configuration given to [`Self::with_config`] has a `state.dir`.
@@ -198,7 +201,7 @@ impl TopologyTestDriver {
 
     /// Processes and commits until nothing is left, sub-topology by sub-topology.
     fn run(&mut self) -> Result<()> {
-        loop {
+        for _ in 0..RECORDS_MAX {
             let wall_clock = self.wall_clock;
             let ready = self.tasks.iter_mut().find(|task| !task.group().is_empty());
             let Some(task) = ready else {
@@ -212,6 +215,10 @@ impl TopologyTestDriver {
             commit(task)?;
             self.carry()?;
         }
+        let message = format!(
+            "one record led to more than {RECORDS_MAX}: does the topology read a topic that it writes?"
+        );
+        Err(Error::new(ErrorKind::InvalidTopology, message))
     }
 
     /// Files what was written, and brings records of repartition topics to their readers.

@@ -126,6 +126,44 @@ fn user_code_that_fails_names_operator_and_record() {
     );
 }
 
+/// A processor that cannot be closed.
+struct Stubborn;
+
+impl Processor for Stubborn {
+    type In = (String, String);
+    type Out = (String, String);
+
+    fn process(
+        &mut self,
+        record: Record<String, String>,
+        ctx: &mut Context<Self>,
+    ) -> ProcessResult {
+        ctx.forward(record)
+    }
+
+    fn close(&mut self) {
+        panic!("not now")
+    }
+}
+
+#[test]
+fn a_processor_that_panics_while_closing_does_not_keep_the_application() {
+    let mut kafka = Kafka::shared();
+    let (input, output) = (kafka.topic("in", 1), kafka.topic("out", 1));
+    kafka.write(&input, 1, [("a", "1")]);
+    let builder = StreamsBuilder::new();
+    builder
+        .stream(input.as_str(), Consumed::<String, String>::new())
+        .process(|_| Ok(Stubborn), Processed::new())
+        .to(output.as_str(), Produced::new());
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = config(&unique("stubborn"), &kafka.bootstrap, dir.path());
+    let running = start(builder.build().expect("builds"), settings);
+    kafka.read_until(&output, 1, |read| !read.is_empty());
+    running.close(PATIENCE).expect("closes");
+    assert_eq!(running.state(), State::NotRunning);
+}
+
 #[test]
 fn closing_twice_and_closing_at_once_are_fine() {
     let mut kafka = Kafka::shared();

@@ -82,6 +82,15 @@ fn an_empty_topology_is_refused_at_the_start() {
 }
 
 #[test]
+fn a_topic_that_leads_to_itself_ends_with_an_error() {
+    let builder = StreamsBuilder::new();
+    builder.stream("in", Consumed::<String, String>::new()).to("in", Produced::new());
+    let mut driver = TopologyTestDriver::new(builder.build().expect("builds")).expect("a driver");
+    let error = driver.pipe_bytes("in", Some(b"k"), Some(b"v"), 0, &Headers::new());
+    assert!(error.expect_err("a circle").to_string().contains("read a topic that it writes"));
+}
+
+#[test]
 fn no_serde_anywhere() {
     #[derive(Clone)]
     struct Opaque;

@@ -28,6 +28,26 @@ fn p93_a_poison_record_is_left_out() {
     );
 }
 
+/// P93: the time of a record that is left out moves nothing.
+#[test]
+fn p93_a_poison_record_does_not_move_the_time() {
+    let builder = StreamsBuilder::new();
+    builder
+        .stream("in", Consumed::<String, i32>::new())
+        .map_values(|value| value.to_string())
+        .process(|_| Ok(super::processors::Tell), Processed::new())
+        .to("out", Produced::new());
+    let config = StreamsConfig::new("app", "unused:1");
+    let skip = config.set("deserialization.exception.handler", "log-and-continue");
+    check_with(
+        builder.build().expect("builds"),
+        skip.expect("a setting"),
+        "in (a,\0\0\0\x01)@0 -> out (a,app 0_0 in 0 0 0)@0
+         in (a,poison)@100 -> -
+         in (a,\0\0\0\x02)@5 -> out (a,app 0_0 in 0 2 5)@5",
+    );
+}
+
 /// P93: the default policy stops there, and says where.
 #[test]
 fn p93_a_poison_record_stops_the_task_and_is_named() {

@@ -20,7 +20,7 @@ impl Processor for PutTwice {
 }
 
 /// Tells what the context says.
-struct Tell;
+pub(super) struct Tell;
 
 impl Processor for Tell {
     type In = (String, String);

@@ -116,6 +116,28 @@ fn p60_prefix_scan_with_ff() {
     check(&mut TopologyTestDriver::with_config(with_store(disk), &config).expect("a driver"), disk);
 }
 
+/// The stores of a task that ends are closed at once: its next owner, perhaps another thread, opens the same files.
+#[test]
+fn p63_a_cached_table_can_be_opened_again_at_once() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = StreamsConfig::new("app", "unused:1").state_dir(dir.path());
+    let builder = StreamsBuilder::new();
+    builder
+        .stream("in", Consumed::<String, String>::new())
+        .group_by_key(Grouped::new())
+        .count(Materialized::named("counts"))
+        .to_stream()
+        .to("out", Produced::new());
+    let topology = builder.build().expect("builds");
+    for round in 1..=20 {
+        let driver = TopologyTestDriver::with_config(topology.clone(), &config);
+        let mut driver = driver.expect("the stores are free");
+        driver.pipe_bytes("in", Some(b"k"), Some(b"v"), 0, &Headers::new()).expect("processed");
+        let counted = driver.take_records("out").pop().expect("a count");
+        assert_eq!(counted.value.as_deref(), Some(&i64::to_be_bytes(round)[..]));
+    }
+}
+
 #[test]
 fn a_store_on_disk_is_there_after_a_restart() {
     let token = Stores::key_value::<String, String>("store");
