@@ -12,6 +12,7 @@ mod options;
 
 use kstreams::prelude::*;
 use options::{Options, Source};
+use std::io::Write;
 use std::time::Duration;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -35,12 +36,25 @@ fn words(line: &str) -> Vec<String> {
         .collect()
 }
 
+/// A reader that has seen enough is no error.
+fn quietly(written: std::io::Result<()>) -> Result<()> {
+    match written {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::new(ErrorKind::InvalidState, "cannot write the output").with_source(error))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn main() -> Result<()> {
     // RUST_LOG=info shows what the application does; by default only what is wrong.
     let level = std::env::var("RUST_LOG").ok().and_then(|level| level.parse().ok());
     let level = level.unwrap_or(LevelFilter::WARN);
     tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
-    let options = Options::from_args()?;
+    let mut out = std::io::stdout();
+    let Some(options) = Options::from_args()? else {
+        return quietly(writeln!(out, "{}", options::USAGE));
+    };
     let topology = topology(&options.topic_in, &options.topic_out)?;
     match options.source {
         Source::Kafka(bootstrap) => {
@@ -48,6 +62,8 @@ fn main() -> Result<()> {
                 .commit_interval(Duration::from_millis(100));
             KafkaStreams::start(topology, config)?.run_until_signal()
         }
-        Source::Text(lines) => demo::run(topology, &lines, &options.topic_in, &options.topic_out),
+        Source::Text(lines) => {
+            demo::run(topology, &lines, &options.topic_in, &options.topic_out, &mut out)
+        }
     }
 }

@@ -103,6 +103,15 @@ impl Kafka {
         producer.flush().wait(PATIENCE).expect("written");
     }
 
+    /// Writes one record to a partition, whatever its key.
+    pub(super) fn write_to(&mut self, topic: &str, partition: i32, key: &str, value: &str) {
+        let mut producer = self.client.producer(ProducerConfig::default());
+        let handle = producer.partition(&TopicPartition::new(topic, partition));
+        let (key, value) = (key.as_bytes(), value.as_bytes());
+        producer.append(handle, wall_clock(), Some(key), Some(value), &[]).expect("appended");
+        producer.flush().wait(PATIENCE).expect("written");
+    }
+
     /// First and last offset of each partition.
     pub(crate) fn ends(
         &mut self,

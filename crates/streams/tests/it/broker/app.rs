@@ -50,7 +50,8 @@ pub(super) struct CountSpec<'a> {
 fn the_counting_process() {
     tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stdout).init();
     let var = |name: &str| std::env::var(name).expect(name);
-    let config = config(&var("APP"), &var("BOOTSTRAP"), Path::new(&var("STATE"))).stream_threads(2);
+    let config = config(&var("APP"), &var("BOOTSTRAP"), Path::new(&var("STATE")));
+    let config = config.stream_threads(2).cache_max_bytes(10 << 20);
     let topology = super::counts(&var("INPUT"), &var("OUTPUT"));
     let app = KafkaStreams::start(topology, config).expect("starts");
     app.run_until_signal().expect("no error");

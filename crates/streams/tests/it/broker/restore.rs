@@ -83,6 +83,27 @@ fn deletions_survive_the_loss_of_the_directory() {
     assert_eq!(round(&mut kafka, &["z"], 4), "x xy null z");
 }
 
+/// P46: state belongs to the task, wherever a key would hash to: the changelog's partition is the input's, and so a key that
+/// another producer put on an odd partition finds its state again.
+#[test]
+fn p46_a_key_on_an_odd_partition_finds_its_state_again() {
+    let mut kafka = Kafka::shared();
+    let (input, output) = (kafka.topic("in", 3), kafka.topic("out", 3));
+    let app = unique("odd");
+    // Java's hash puts "a" on partition 1 of 3.
+    for round in 1..=2 {
+        kafka.write_to(&input, 0, "a", "x");
+        let dir = tempfile::tempdir().expect("a directory");
+        let running = start(counts(&input, &output), config(&app, &kafka.bootstrap, dir.path()));
+        let counted = kafka.counts_adding_up_to(&output, 3, round);
+        running.close(PATIENCE).expect("closes");
+        assert_eq!(counted["a"], round);
+        let changelog = kafka.ends(&format!("{app}-counts-changelog"), 3);
+        let written: Vec<i64> = changelog.values().map(|(_, end)| *end).collect();
+        assert_eq!(written, [round, 0, 0]);
+    }
+}
+
 /// A store in memory is read from its changelog at each start.
 #[test]
 fn a_store_in_memory_comes_back_from_its_changelog() {
