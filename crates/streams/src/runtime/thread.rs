@@ -29,6 +29,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const RECORDS_A_TURN: usize = 1000;
 /// How long the group has to take notice of a member that leaves; if no broker can be reached, its session ends by itself.
 const LEAVE: Duration = Duration::from_secs(5);
+/// How long the last commit may take while closing.
+const LAST_COMMIT: Duration = Duration::from_secs(20);
 /// How long source topics may be missing before it is an error; a topic that was just made needs a moment.
 const MISSING_TOPICS: Duration = Duration::from_secs(5);
 
@@ -78,7 +80,8 @@ pub(super) struct StreamThread {
 
 enum Closing {
     No,
-    Requested,
+    /// Since then.
+    Requested(Duration),
     Leaving(Pending<()>, Duration),
     Left,
 }
@@ -119,9 +122,9 @@ impl StreamThread {
     }
 
     /// Asks the thread to commit, close its tasks and leave the group.
-    pub(super) fn request_close(&mut self) {
+    pub(super) fn request_close(&mut self, now: Now) {
         if matches!(self.closing, Closing::No) {
-            self.closing = Closing::Requested;
+            self.closing = Closing::Requested(now.monotonic);
             self.become_state(ThreadState::PendingShutdown);
         }
     }
@@ -135,6 +138,7 @@ impl StreamThread {
         let lingering = self.send_output(now)?;
         self.advance_commit(now)?;
         if !self.commit.is_idle() {
+            self.check_closing(now)?;
             return Ok(Turn::Wait(self.commit.wait(now)));
         }
         if !matches!(self.closing, Closing::No) {
@@ -332,11 +336,25 @@ impl StreamThread {
         Ok(processed)
     }
 
+    /// A last commit does not wait for brokers for ever.
+    fn check_closing(&self, now: Now) -> Result<()> {
+        match self.closing {
+            Closing::Requested(since) if now.monotonic - since > LAST_COMMIT => {
+                let message = format!(
+                    "the brokers did not confirm the last commit within {LAST_COMMIT:?}: \
+                     what came after the one before is processed again"
+                );
+                Err(Error::new(ErrorKind::Timeout, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Commits, closes all tasks, leaves the group.
     fn close_tasks(&mut self, now: Now) -> Result<Turn> {
         match &mut self.closing {
             Closing::No | Closing::Left => Ok(Turn::Finished),
-            Closing::Requested => {
+            Closing::Requested(_) => {
                 if self.slots.keys().any(|task| self.needs_commit(*task)) {
                     self.begin_commit(now)?;
                     return Ok(Turn::Again);

@@ -30,10 +30,11 @@ fn turn_until_closed(
     clock: &dyn Clock,
 ) -> Result<()> {
     loop {
+        let now = clock.now();
         if shared.is_closing() {
-            thread.request_close();
+            thread.request_close(now);
         }
-        let turn = thread.run_once(clock.now())?;
+        let turn = thread.run_once(now)?;
         shared.thread_state(index, thread.state());
         match turn {
             Turn::Again => {}

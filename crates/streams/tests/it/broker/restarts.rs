@@ -37,15 +37,19 @@ impl OwnBroker {
         format!("127.0.0.1:{}", self.port)
     }
 
-    fn restart(&self) {
+    fn stop(&self) {
         broker(&["stop", text(self.dir.path())]);
+    }
+
+    fn restart(&self) {
+        self.stop();
         broker(&["start", text(self.dir.path()), &self.port]);
     }
 }
 
 impl Drop for OwnBroker {
     fn drop(&mut self) {
-        broker(&["stop", text(self.dir.path())]);
+        self.stop();
     }
 }
 
@@ -104,4 +108,21 @@ fn a_broker_that_restarts_twice_under_load_costs_nothing() {
         );
     }
     assert_eq!(last.len(), 100);
+}
+
+/// Closing does not wait for a broker that is gone, and says what that means.
+#[test]
+fn closing_while_the_broker_is_away_ends() {
+    let broker = OwnBroker::start();
+    let mut kafka = Kafka::at(&broker.bootstrap());
+    let (input, output) = (kafka.topic("in", 1), kafka.topic("out", 1));
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = config(&unique("away"), &kafka.bootstrap, dir.path());
+    let settings = settings.commit_interval(std::time::Duration::from_secs(600));
+    kafka.write(&input, 1, [("a", "1")]);
+    let running = start(super::counts(&input, &output), settings);
+    kafka.read_until(&output, 1, |read| !read.is_empty());
+    broker.stop();
+    let error = running.close(PATIENCE).expect_err("nothing was committed").to_string();
+    assert!(error.contains("did not confirm the last commit"), "{error}");
 }
