@@ -98,6 +98,12 @@ impl TaskContext {
         }
     }
 
+    /// Where the record in hand was read, if there is one.
+    pub(crate) fn metadata(&self) -> Option<RecordMetadata> {
+        let RecordContext { topic, partition, offset, .. } = self.record();
+        (partition >= 0).then_some(RecordMetadata { topic, partition, offset })
+    }
+
     /// Puts back the context of an earlier record, while its cached result is forwarded.
     pub(crate) fn restore(&self, record: &RecordContext) {
         self.enter_partition(&record.topic, record.partition);
@@ -189,8 +195,7 @@ impl<'a, P: Processor + ?Sized> Context<'a, P> {
 
     /// Topic, partition and offset of the record in hand; `None` outside of a record.
     pub fn metadata(&self) -> Option<RecordMetadata> {
-        let RecordContext { topic, partition, offset, .. } = self.task.record();
-        (partition >= 0).then_some(RecordMetadata { topic, partition, offset })
+        self.task.metadata()
     }
 
     /// The highest timestamp that the task has seen, in milliseconds; -1 before the first record.

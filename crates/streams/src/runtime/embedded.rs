@@ -6,7 +6,7 @@ use super::task_slot::client_error;
 use crate::config::StreamsConfig;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::record::{Header, Headers, Record};
-use crate::serde::{At, DefaultSerde, Presence, deserialize_nullable};
+use crate::serde::{At, DefaultSerde, deserialize_nullable, serialize_nullable};
 use crate::task::{Outgoing, Placement, RecordCollector};
 use crate::topology::Topology;
 use kstreams_broker::{Broker, BrokerConfig, MemoryConnection};
@@ -14,7 +14,7 @@ use kstreams_client::driver::ByteStream;
 use kstreams_client::driver::memory::{MemoryNetwork, Ready};
 use kstreams_client::{Client, ClientConfig, Network, ProducerConfig, TopicState};
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,16 +87,12 @@ impl EmbeddedBroker {
                 let message = format!("cannot write a record for topic {topic}");
                 Error::new(ErrorKind::BadRecord, message).with_source(error)
             };
-            key.clear();
-            value.clear();
-            let has_key = key_serde.serialize(&at(true), &record.key, &mut key);
-            let has_key = has_key.map_err(unwritable)? == Presence::Value;
-            let has_value = value_serde.serialize(&at(false), &record.value, &mut value);
-            let has_value = has_value.map_err(unwritable)? == Presence::Value;
+            let key = serialize_nullable(&*key_serde, &at(true), &record.key, &mut key);
+            let value = serialize_nullable(&*value_serde, &at(false), &record.value, &mut value);
             let outgoing = Outgoing {
                 timestamp: record.timestamp,
-                key: has_key.then_some(&key),
-                value: has_value.then_some(&value),
+                key: key.map_err(unwritable)?,
+                value: value.map_err(unwritable)?,
                 headers: &record.headers,
             };
             collector.append(handle, Placement::ByKey, outgoing)?;
@@ -166,28 +162,9 @@ fn network(
     let open = move |_: &str, _: u16, ready: Ready| -> io::Result<Box<dyn ByteStream>> {
         let mut connection = connect();
         connection.on_ready(move || ready());
-        Ok(Box::new(Connection(connection)))
+        Ok(Box::new(connection))
     };
     Ok(Box::new(MemoryNetwork::new(Box::new(open))))
-}
-
-/// A memory connection as the client wants to see it.
-struct Connection(MemoryConnection);
-
-impl Read for Connection {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.read(buffer)
-    }
-}
-
-impl Write for Connection {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 fn no_thread(error: io::Error) -> Error {

@@ -10,8 +10,6 @@ pub(super) struct InputPosition {
     end: Option<i64>,
     /// Shares of the read-ahead budget, each with the position at which its records are used up.
     credits: VecDeque<(i64, Credit)>,
-    /// The offset that was committed last.
-    pub(super) committed: Option<i64>,
 }
 
 impl InputPosition {

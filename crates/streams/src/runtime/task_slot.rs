@@ -100,10 +100,6 @@ impl TaskSlot {
         }
     }
 
-    pub(super) fn input_mut(&mut self, partition: &TopicPartition) -> Option<&mut InputPosition> {
-        self.inputs.get_mut(partition)
-    }
-
     /// Takes the next step if it can be taken; true if it was.
     pub(super) fn advance(&mut self, cx: &mut SlotContext<'_>) -> Result<bool> {
         let phase = std::mem::replace(&mut self.phase, Phase::Closed);
@@ -250,9 +246,6 @@ impl TaskSlot {
                 Some(CommittedOffset { offset, leader_epoch, metadata }) => {
                     let time = offset_metadata::decode(&metadata).unwrap_or(-1);
                     task.start_at(&partition.topic, partition.partition, offset, time);
-                    if let Some(input) = self.inputs.get_mut(&partition) {
-                        input.committed = Some(offset);
-                    }
                     Start::Offset { offset, leader_epoch }
                 }
                 None => Start::Reset,

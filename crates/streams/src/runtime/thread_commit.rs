@@ -208,13 +208,8 @@ impl StreamThread {
             task.committed(&ends)?;
         }
         for (partition, committed) in &batch.offsets {
-            let offset = committed.offset;
-            let slot = self.slots.values_mut().find_map(|slot| slot.input_mut(partition));
-            if let Some(input) = slot {
-                input.committed = Some(offset);
-            }
             if self.repartition_topics.contains(&partition.topic) {
-                self.purge.committed(partition.clone(), offset);
+                self.purge.committed(partition.clone(), committed.offset);
             }
         }
         Ok(())

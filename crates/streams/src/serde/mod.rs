@@ -129,6 +129,18 @@ impl<T> Clone for SerdeChoice<T> {
     }
 }
 
+/// Writes a value that may be null with `serde` into `out`, in place of what is there.
+pub(crate) fn serialize_nullable<'a, T: 'static>(
+    serde: &dyn Serde<T>,
+    at: &At,
+    value: &T,
+    out: &'a mut Vec<u8>,
+) -> Result<Option<&'a [u8]>, BoxError> {
+    out.clear();
+    let presence = serde.serialize(at, value, out)?;
+    Ok((presence == Presence::Value).then_some(out))
+}
+
 /// Reads bytes that may be null with `serde`.
 pub(crate) fn deserialize_nullable<T: 'static>(
     serde: &dyn Serde<T>,

@@ -2,9 +2,9 @@
 
 use super::collector::{Outgoing, Placement, RecordCollector, TopicHandle};
 use crate::error::{BoxError, Error, ErrorKind};
-use crate::processor::{RecordContext, TaskContext};
-use crate::record::{Record, RecordMetadata};
-use crate::serde::{At, Presence, SerdeRef};
+use crate::processor::TaskContext;
+use crate::record::Record;
+use crate::serde::{At, SerdeRef, serialize_nullable};
 use crate::topology::erased::{Fault, NodeFactory, Port, Receive, node_factory};
 use crate::topology::{RecordToPartition, StreamPartitioner, TopicNameExtractor, TopicTarget};
 use std::cell::RefCell;
@@ -42,10 +42,7 @@ impl<K: 'static, V: 'static> Receive<K, V> for Sink<K, V> {
         match &self.target {
             Target::Fixed { name, handle } => self.write(name, *handle, &record),
             Target::Computed(extractor) => {
-                let RecordContext { topic, partition, offset, .. } = self.task.record();
-                let metadata =
-                    (partition >= 0).then_some(RecordMetadata { topic, partition, offset });
-                let name = extractor.topic(&record, metadata.as_ref());
+                let name = extractor.topic(&record, self.task.metadata().as_ref());
                 let handle = self.collector.borrow_mut().topic(&name);
                 self.write(&name, handle, &record)
             }
@@ -77,18 +74,12 @@ impl<K: 'static, V: 'static> Sink<K, V> {
             )
             .with_source(error)
         };
-        key.clear();
-        let has_key = self.key.serialize(&at(true), &record.key, key);
-        let has_key = has_key.map_err(|error| cannot("key", error))? == Presence::Value;
-        value.clear();
-        let has_value = self.value.serialize(&at(false), &record.value, value);
-        let has_value = has_value.map_err(|error| cannot("value", error))? == Presence::Value;
-        let outgoing = Outgoing {
-            timestamp: record.timestamp,
-            key: has_key.then_some(key),
-            value: has_value.then_some(value),
-            headers: &record.headers,
-        };
+        let key = serialize_nullable(&*self.key, &at(true), &record.key, key);
+        let key = key.map_err(|error| cannot("key", error))?;
+        let value = serialize_nullable(&*self.value, &at(false), &record.value, value);
+        let value = value.map_err(|error| cannot("value", error))?;
+        let outgoing =
+            Outgoing { timestamp: record.timestamp, key, value, headers: &record.headers };
         let mut collector = self.collector.borrow_mut();
         let Some(partitioner) = &self.partitioner else {
             return Ok(collector.append(handle, Placement::ByKey, outgoing)?);

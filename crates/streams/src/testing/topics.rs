@@ -4,7 +4,7 @@ use super::collector::ProducedRecord;
 use super::driver::TopologyTestDriver;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::record::Record;
-use crate::serde::{At, Presence, SerdeRef, deserialize_nullable};
+use crate::serde::{At, SerdeRef, deserialize_nullable, serialize_nullable};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
@@ -67,21 +67,12 @@ impl<K: 'static, V: 'static> TestInputTopic<K, V> {
         self.time = record.timestamp;
         let at = |is_key| At { topic: &self.topic, headers: &record.headers, is_key };
         let (mut key, mut value) = (Vec::new(), Vec::new());
-        let has_key = self.key.serialize(&at(true), &record.key, &mut key);
-        let has_key = has_key.map_err(|error| self.failed("write", error))? == Presence::Value;
-        let has_value = self.value.serialize(&at(false), &record.value, &mut value);
-        let has_value = has_value.map_err(|error| self.failed("write", error))? == Presence::Value;
-        driver.pipe_bytes(
-            &self.topic,
-            has_key.then_some(&key[..]),
-            has_value.then_some(&value[..]),
-            record.timestamp,
-            &record.headers,
-        )
-    }
-
-    fn failed(&self, what: &str, error: BoxError) -> Error {
-        failed(what, &self.topic, error)
+        let unwritable = |error| failed("write", &self.topic, error);
+        let key = serialize_nullable(&*self.key, &at(true), &record.key, &mut key);
+        let key = key.map_err(unwritable)?;
+        let value = serialize_nullable(&*self.value, &at(false), &record.value, &mut value);
+        let value = value.map_err(unwritable)?;
+        driver.pipe_bytes(&self.topic, key, value, record.timestamp, &record.headers)
     }
 }
 
