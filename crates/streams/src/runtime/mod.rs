@@ -5,14 +5,20 @@
 
 mod app;
 mod clock;
+mod cluster;
 mod collector;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod lifecycle;
+mod pace;
 mod positions;
 mod purge;
+mod recovery;
+mod shared;
 mod task_slot;
 mod thread;
+mod thread_assignment;
+mod thread_closing;
 mod thread_commit;
 mod thread_main;
 mod topics;

@@ -1,9 +1,11 @@
 //! Tests on a real Apache Kafka: `cargo xtask test` starts one and sets `KSTREAMS_TEST_BOOTSTRAP`.
 
 mod app;
+mod exactly_once;
 mod faults;
 mod group;
 mod moves;
+mod own_broker;
 mod restarts;
 mod restore;
 
