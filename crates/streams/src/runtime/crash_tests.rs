@@ -243,3 +243,19 @@ fn p73_at_least_once_loses_nothing_wherever_it_stops() {
         }
     }
 }
+
+/// P68: restored and repeated to the last record, and each result is there once.
+#[test]
+fn p68_exactly_once_is_exact_wherever_it_stops() {
+    use Point::*;
+    for point in [Processed, Transaction, BeforeEngine, Committed] {
+        let run = crash_at(point, "exactly_once_v2");
+        check_sets(&run);
+        let counts = counts(&run);
+        assert_eq!(counts.len(), KEYS);
+        for (key, counts) in counts {
+            let exact: Vec<i64> = (1..=expected(&key)).collect();
+            assert_eq!(counts, exact, "{point:?}: {key}");
+        }
+    }
+}
