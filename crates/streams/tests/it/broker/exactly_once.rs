@@ -100,10 +100,10 @@ fn killed_again_and_again(kafka: &mut Kafka, kills: usize, round: usize, longest
     let total = (kills + 1) * round;
     let read = kafka.read_until(&output, PARTITIONS, |read| read.len() >= total);
     println!("seed {seed}");
-    assert!(!held.is_empty(), "nothing was ever restored");
     check_counts(&read, total);
     goes.wait_log("tasks", |log| owned(log).len() == PARTITIONS as usize / 2);
     check_restored(&goes.log(), &mut held);
+    assert!(!held.is_empty(), "nothing was ever restored");
     goes.stop();
     stays.stop();
     check_counts(&kafka.read_until(&output, PARTITIONS, |read| read.len() >= total), total);
@@ -113,6 +113,13 @@ fn killed_again_and_again(kafka: &mut Kafka, kills: usize, round: usize, longest
 #[test]
 fn p68_p69_a_process_is_killed_ten_times() {
     killed_again_and_again(&mut Kafka::shared(), 10, 1_000_000 / 11, 1500);
+}
+
+/// The same once with the sessions, heartbeats and sweeps that a broker has by default.
+#[test]
+fn p68_a_process_is_killed_under_default_timeouts() {
+    let broker = OwnBroker::with_defaults();
+    killed_again_and_again(&mut Kafka::at(&broker.bootstrap()), 1, 100_000, 3000);
 }
 
 /// A process that stops without a word for longer than its session wakes up and finds its tasks with another (P72 d): nothing of

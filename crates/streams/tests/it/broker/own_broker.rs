@@ -9,10 +9,22 @@ pub(super) struct OwnBroker {
     port: String,
 }
 
-fn broker(args: &[&str]) -> String {
+fn broker(args: &[&str], settings: &str) -> String {
     let args: Vec<&str> = ["broker"].into_iter().chain(args.iter().copied()).collect();
-    String::from_utf8(run(java(&args), b"")).expect("text").trim().to_string()
+    let mut command = java(&args);
+    command.env("KAFKA_EXTRA", settings);
+    String::from_utf8(run(command, b"")).expect("text").trim().to_string()
 }
+
+/// Kafka's own values for what `tests/java/run` shortens.
+const DEFAULTS: &str = "\
+transaction.abort.timed.out.transaction.cleanup.interval.ms=10000
+group.streams.initial.rebalance.delay.ms=3000
+group.streams.min.session.timeout.ms=45000
+group.streams.session.timeout.ms=45000
+group.streams.min.heartbeat.interval.ms=5000
+group.streams.heartbeat.interval.ms=5000
+group.streams.assignment.interval.ms=1000";
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("a path that is text")
@@ -20,8 +32,17 @@ fn text(path: &Path) -> &str {
 
 impl OwnBroker {
     pub(super) fn start() -> Self {
+        OwnBroker::with("")
+    }
+
+    /// One with Kafka's default sessions, heartbeats and sweeps.
+    pub(super) fn with_defaults() -> Self {
+        OwnBroker::with(DEFAULTS)
+    }
+
+    fn with(settings: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let address = broker(&["start", text(dir.path()), "0"]);
+        let address = broker(&["start", text(dir.path()), "0"], settings);
         let port = address.rsplit(':').next().expect("a port").to_string();
         OwnBroker { dir, port }
     }
@@ -31,12 +52,12 @@ impl OwnBroker {
     }
 
     pub(super) fn stop(&self) {
-        broker(&["stop", text(self.dir.path())]);
+        broker(&["stop", text(self.dir.path())], "");
     }
 
     pub(super) fn restart(&self) {
         self.stop();
-        broker(&["start", text(self.dir.path()), &self.port]);
+        broker(&["start", text(self.dir.path()), &self.port], "");
     }
 }
 
