@@ -10,6 +10,7 @@ use crate::config::StreamsConfig;
 use crate::prelude::{Consumed, Grouped, Materialized, Produced, StreamsBuilder};
 use crate::record::Record;
 use crate::state::StateDirectory;
+use crate::task::StreamTask;
 use crate::topology::Topology;
 use kstreams_broker::BrokerConfig;
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,7 +132,7 @@ impl Run {
             processed |= thread
                 .slots
                 .values()
-                .any(|slot| slot.running().is_some_and(|task| task.needs_commit()));
+                .any(|slot| slot.running().is_some_and(StreamTask::needs_commit));
             if stop(thread, processed) {
                 return;
             }

@@ -78,8 +78,6 @@ fn killed_again_and_again(kafka: &mut Kafka, kills: usize, round: usize, longest
             guarantee: "exactly_once_v2",
         })
     };
-    let seed = uuid::Uuid::new_v4().as_u128() as u64;
-    let mut random = seed;
     kafka.write(&input, PARTITIONS, records(0, round));
     let stays = spec("stays");
     let mut goes = spec("goes");
@@ -89,9 +87,8 @@ fn killed_again_and_again(kafka: &mut Kafka, kills: usize, round: usize, longest
         if kill % 4 != 0 {
             goes.wait_log("tasks", |log| owned(log).len() >= PARTITIONS as usize / 2);
         }
-        random =
-            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        kafka.pause(Duration::from_millis((random >> 33) % longest));
+        let moment = uuid::Uuid::new_v4().as_u64_pair().0 % longest;
+        kafka.pause(Duration::from_millis(moment));
         let log = goes.kill();
         check_restored(&log, &mut held);
         kafka.write(&input, PARTITIONS, records(kill * round, (kill + 1) * round));
@@ -99,7 +96,6 @@ fn killed_again_and_again(kafka: &mut Kafka, kills: usize, round: usize, longest
     }
     let total = (kills + 1) * round;
     let read = kafka.read_until(&output, PARTITIONS, |read| read.len() >= total);
-    println!("seed {seed}");
     check_counts(&read, total);
     goes.wait_log("tasks", |log| owned(log).len() == PARTITIONS as usize / 2);
     check_restored(&goes.log(), &mut held);
