@@ -21,7 +21,7 @@ fn records(from: usize, to: usize) -> impl Iterator<Item = (String, String)> {
 }
 
 /// Each key was counted 1, 2, 3 and so on, `total` records altogether.
-fn check_counts(read: &[Read], total: usize) {
+pub(super) fn check_counts(read: &[Read], total: usize) {
     let mut last: BTreeMap<&str, i64> = BTreeMap::new();
     for record in read {
         let count = last.entry(&record.key).or_default();

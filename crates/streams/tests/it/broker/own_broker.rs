@@ -1,7 +1,8 @@
-//! A broker of a test's own, to stop and start.
+//! Brokers of a test's own, to stop, kill and start.
 
 use crate::programs::{java, run};
 use std::path::Path;
+use std::process::Command;
 
 /// A broker of this test's own.
 pub(super) struct OwnBroker {
@@ -64,5 +65,37 @@ impl OwnBroker {
 impl Drop for OwnBroker {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+/// Three brokers of this test's own.
+pub(super) struct OwnCluster {
+    dir: tempfile::TempDir,
+    pub(super) bootstrap: String,
+}
+
+impl OwnCluster {
+    pub(super) fn start() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let bootstrap = broker(&["start", text(dir.path()), "0", "3"], "");
+        OwnCluster { dir, bootstrap }
+    }
+
+    /// Ends a broker as a crash would.
+    pub(super) fn kill(&self, node: u32) {
+        let pid = self.dir.path().join(format!("node-{node}/pid"));
+        let pid = std::fs::read_to_string(pid).expect("its process");
+        let killed = Command::new("kill").args(["-9", pid.trim()]).status().expect("kill");
+        assert!(killed.success(), "kill -9 {pid}");
+    }
+
+    pub(super) fn start_node(&self, node: u32) {
+        broker(&["start-node", text(self.dir.path()), &node.to_string()], "");
+    }
+}
+
+impl Drop for OwnCluster {
+    fn drop(&mut self) {
+        broker(&["stop", text(self.dir.path())], "");
     }
 }
