@@ -136,12 +136,11 @@ impl Membership {
             State::Lost | State::Leaving { .. } | State::Gone | State::Failed => return,
             State::Joining | State::Stable => {}
         }
-        if tasks != self.owned {
-            self.owned = tasks;
-            self.owned_told = false;
-            // The group waits for it.
-            self.next = Now::ZERO;
-        }
+        // Told even if nothing has changed: a task that was given and taken away again before the stream thread looked has to be
+        // given back all the same. The group waits for it.
+        self.owned = tasks;
+        self.owned_told = false;
+        self.next = Now::ZERO;
     }
 
     pub(crate) fn shut_down_application(&mut self) {
