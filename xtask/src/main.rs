@@ -5,6 +5,7 @@
 
 mod args;
 mod broker;
+mod conformance;
 mod java;
 mod kcat;
 mod oracle;
@@ -32,6 +33,7 @@ cargo xtask COMMAND
   broker stop          stops it
       --port N         its port (9092)
       --brokers N      so many brokers in one cluster (1)
+      --kafka VERSION  this Kafka (4.4.0)
       --dir DIR        its data (under the target folder)
   bench ARG…           the benchmarks, release build, on a broker of their own; `bench client`: the raw client";
 

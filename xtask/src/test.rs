@@ -7,7 +7,7 @@ use crate::args::Args;
 use crate::broker::{self, TestBroker};
 use crate::kcat::{self, Kcat};
 use crate::process::{self, Ended};
-use crate::{java, oracle, tidy, workspace};
+use crate::{conformance, java, oracle, tidy, workspace};
 use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -79,7 +79,12 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         // Now, not after ten minutes of compiling.
         java::check()?;
     }
-    let java = needs_java.then(|| std::thread::spawn(java::prepare));
+    let java = needs_java.then(|| {
+        std::thread::spawn(move || {
+            java::prepare()?;
+            if needs_broker { conformance::prepare() } else { Ok(()) }
+        })
+    });
     let kcat = needs_broker.then(|| std::thread::spawn(kcat::prepare));
     let mut report = Report::default();
     report.step(options, "fmt", || fmt(options));
@@ -224,7 +229,11 @@ fn tests_on_broker(
         println!("the broker's log: {}", log.display());
     }
     let stopped = broker.stop();
-    result.and(stopped)
+    let conforms = match options.package.as_deref() {
+        None | Some("kstreams-client") => conformance::run(|command| tests(command, count)),
+        Some(_) => Ok(()),
+    };
+    result.and(stopped).and(conforms)
 }
 
 /// Runs the tests, shows what they print, and counts.
