@@ -67,6 +67,8 @@ pub(crate) fn topic(client: &mut Client, partitions: i32) -> Topic {
 pub(crate) fn topic_with(client: &mut Client, partitions: i32, configs: &[(&str, &str)]) -> Topic {
     let mut topic = NewTopic::new(unique("it"), partitions);
     topic.replication_factor = 1;
+    // Tests write times of long ago, and brokers look for old records at any time.
+    topic = topic.config("retention.ms", "-1");
     for (key, value) in configs {
         topic = topic.config(*key, *value);
     }
