@@ -24,6 +24,13 @@ pub(crate) fn run(mut tests: impl FnMut(Command) -> Result<(), String>) -> Resul
     embedded.and(old)
 }
 
+/// The client on three brokers that are killed in turn: a minute or two.
+pub(crate) fn cluster(mut tests: impl FnMut(Command) -> Result<(), String>) -> Result<(), String> {
+    let mut command = workspace::cargo(["test", "-p", "kstreams-client", "--test", "cluster"]);
+    command.args(["--", "--nocapture"]).env("RUST_BACKTRACE", "1");
+    tests(command)
+}
+
 fn on_old_kafka(tests: &mut impl FnMut(Command) -> Result<(), String>) -> Result<(), String> {
     let broker = TestBroker::start(OLD_KAFKA)?;
     let name = format!("Kafka {OLD_KAFKA}");

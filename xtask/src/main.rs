@@ -20,8 +20,9 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask COMMAND
 
-  test [STEP…]         everything that CI does: fmt tidy clippy features doc test oracle, on a Kafka broker
-                       that it starts and stops; KSTREAMS_TEST_BOOTSTRAP=HOST:PORT takes a running one
+  test [STEP…]         everything that CI does: fmt tidy clippy features doc test cluster oracle, on Kafka brokers
+                       that it starts and stops; KSTREAMS_TEST_BOOTSTRAP=HOST:PORT takes a running one for the
+                       step test; cluster kills three brokers in turn, under load
       --quick          only what needs no Java and no broker: fmt tidy clippy and the unit tests
       -p PACKAGE       clippy, doc and test only for this package
   oracle [NAME…]       compares topologies with the real Kafka Streams, line by line

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The steps, in the order in which they run: what is fast and what fails most comes first.
-const STEPS: [&str; 7] = ["fmt", "tidy", "clippy", "features", "doc", "test", "oracle"];
+const STEPS: [&str; 8] = ["fmt", "tidy", "clippy", "features", "doc", "test", "cluster", "oracle"];
 
 /// What `--quick` leaves: nothing that needs Java, a broker or kcat.
 const QUICK: [&str; 4] = ["fmt", "tidy", "clippy", "test"];
@@ -74,7 +74,7 @@ struct Count {
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let needs_broker = options.wants("test") && !options.quick;
-    let needs_java = needs_broker || options.wants("oracle");
+    let needs_java = needs_broker || options.wants("cluster") || options.wants("oracle");
     if needs_java {
         // Now, not after ten minutes of compiling.
         java::check()?;
@@ -104,6 +104,10 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         } else {
             unit_tests(options, &mut count)
         }
+    });
+    report.step(options, "cluster", || {
+        java.clone()?;
+        conformance::cluster(|command| tests(command, &mut count))
     });
     report.count = count;
     report.step(options, "oracle", || {
@@ -157,7 +161,7 @@ impl Report {
     }
 
     fn steps_without_test_failures(&self) -> u64 {
-        let told = |name: &&&str| **name == "test" && self.count.failed > 0;
+        let told = |name: &&&str| ["test", "cluster"].contains(*name) && self.count.failed > 0;
         self.failed_steps.iter().filter(|name| !told(name)).count() as u64
     }
 }
