@@ -1,6 +1,9 @@
 //! Whole applications, with the arguments and the output of `tests/java/Bench.java`, to be compared with it on the same data.
+//!
+//! The CPU time here counts the close with its last commit as well; Java's ends before its close.
 
-use crate::measure::{Failure, cpu_time};
+use crate::measure::{Failure, cpu_time, peak_resident_mb};
+use crate::restoring::{self, Restored};
 use kstreams::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(500);
 
-/// What to run: `BOOTSTRAP WORKLOAD GUARANTEE RECORDS THREADS STATEDIR APPID IN`.
+/// What to run: `BOOTSTRAP WORKLOAD GUARANTEE RECORDS THREADS STATEDIR APPID IN`. Without records it only restores.
 pub(crate) struct Work<'a> {
     pub(crate) bootstrap: &'a str,
     pub(crate) workload: &'a str,
@@ -53,57 +56,95 @@ fn topology(work: &Work<'_>, output: &str, seen: &Arc<AtomicU64>) -> Result<Topo
     builder.build()
 }
 
-/// Runs until all records are processed and committed; prints one line of figures.
-#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-pub(crate) fn run(work: &Work<'_>) -> std::result::Result<(), Failure> {
-    let output = format!("{}-out", work.application);
-    // It may be there already.
-    let _ = crate::ours::create_topics(work.bootstrap, &[&output]);
+fn config(work: &Work<'_>) -> Result<StreamsConfig> {
     let cache: u64 = match work.workload.split_once('-') {
         Some((_, "nocache")) => 0,
         Some((_, "bigcache")) => 256 << 20,
         _ => 10 << 20,
     };
-    let config = StreamsConfig::new(work.application, work.bootstrap)
+    StreamsConfig::new(work.application, work.bootstrap)
         .stream_threads(work.threads)
         .state_dir(work.state_dir)
         .commit_interval(Duration::from_secs(1))
         .cache_max_bytes(cache)
         .set("processing.guarantee", work.guarantee)?
-        .set("linger.ms", "20")?;
-    let seen = Arc::new(AtomicU64::new(0));
-    let topology = topology(work, &output, &seen)?;
-    let (cpu, start) = (cpu_time()?, Instant::now());
-    let app = KafkaStreams::start(topology, config)?;
-    let mut first = None;
-    while seen.load(Ordering::Relaxed) < work.records && start.elapsed() < PATIENCE {
-        let state = app.wait_for(Duration::from_millis(5), State::is_terminal);
-        if state.is_terminal() {
-            break;
-        }
-        if first.is_none() && seen.load(Ordering::Relaxed) > 0 {
-            first = Some(Instant::now());
-        }
-    }
-    let secs = first.unwrap_or(start).elapsed().as_secs_f64();
-    app.close(Duration::from_secs(60))?;
-    let cpu = cpu_time()?.saturating_sub(cpu).as_secs_f64();
-    let records = seen.load(Ordering::Relaxed);
-    println!(
-        "{{\"engine\":\"kstreams\",\"workload\":\"{}\",\"guarantee\":\"{}\",\"records\":{records},\
-         \"secs\":{secs:.2},\"rec_per_s\":{:.0},\"cpu_s\":{cpu:.2},\"cpu_us_per_rec\":{:.3},\"rss_mb\":{}}}",
-        work.workload,
-        work.guarantee,
-        records as f64 / secs,
-        cpu * 1e6 / records.max(1) as f64,
-        peak_resident_mb()?
-    );
-    Ok(())
+        .set("linger.ms", "20")
 }
 
-fn peak_resident_mb() -> std::result::Result<u64, Failure> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM")).ok_or("no VmHWM")?;
-    let kb: u64 = line.split_whitespace().nth(1).ok_or("no number")?.parse()?;
-    Ok(kb / 1024)
+/// When things happened.
+struct Times {
+    first: Instant,
+    half: Instant,
+    end: Instant,
+}
+
+/// Waits until all records are processed or, without any, everything is restored.
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
+fn watch(app: &KafkaStreams, records: u64, seen: &AtomicU64) -> Times {
+    let start = Instant::now();
+    if records == 0 {
+        app.wait_for(PATIENCE, |state| state == State::Running || state.is_terminal());
+        return Times { first: start, half: start, end: Instant::now() };
+    }
+    let (mut first, mut half) = (None, None);
+    loop {
+        let state = app.wait_for(Duration::from_millis(5), State::is_terminal);
+        let (now, seen) = (Instant::now(), seen.load(Ordering::Relaxed));
+        if seen > 0 {
+            first.get_or_insert(now);
+        }
+        if seen >= records / 2 {
+            half.get_or_insert(now);
+        }
+        if seen >= records || state.is_terminal() || start.elapsed() > PATIENCE {
+            let first = first.unwrap_or(start);
+            return Times { first, half: half.unwrap_or(now), end: now };
+        }
+    }
+}
+
+/// Runs until all records are processed and committed; prints one line of figures.
+pub(crate) fn run(work: &Work<'_>) -> std::result::Result<(), Failure> {
+    let output = format!("{}-out", work.application);
+    // It may be there already.
+    let _ = crate::topics::create_topics(work.bootstrap, &[&output]);
+    let restored = restoring::listen()?;
+    let seen = Arc::new(AtomicU64::new(0));
+    let (topology, config) = (topology(work, &output, &seen)?, config(work)?);
+    let cpu = cpu_time()?;
+    let app = KafkaStreams::start(topology, config)?;
+    let times = watch(&app, work.records, &seen);
+    app.close(Duration::from_secs(60))?;
+    let close = times.end.elapsed();
+    let cpu = cpu_time()?.saturating_sub(cpu);
+    show(work, seen.load(Ordering::Relaxed), &times, cpu, close, restored.take())
+}
+
+fn show(
+    work: &Work<'_>,
+    records: u64,
+    times: &Times,
+    cpu: Duration,
+    close: Duration,
+    restored: Restored,
+) -> std::result::Result<(), Failure> {
+    let secs = (times.end - times.first).as_secs_f64();
+    let second_half = (times.end - times.half).as_secs_f64();
+    let rate = |records: u64, secs: f64| if records == 0 { 0.0 } else { records as f64 / secs };
+    let cpu = cpu.as_secs_f64();
+    println!(
+        "{{\"engine\":\"kstreams\",\"workload\":\"{}\",\"guarantee\":\"{}\",\"records\":{records},\
+         \"secs\":{secs:.2},\"rec_per_s\":{:.0},\"second_half_rec_per_s\":{:.0},\"cpu_s\":{cpu:.2},\
+         \"cpu_us_per_rec\":{:.3},\"close_s\":{:.2},\"rss_mb\":{},\"restored\":{},\"restore_s\":{:.2}}}",
+        work.workload,
+        work.guarantee,
+        rate(records, secs),
+        rate(records - records / 2, second_half),
+        if records == 0 { 0.0 } else { cpu * 1e6 / records as f64 },
+        close.as_secs_f64(),
+        peak_resident_mb()?,
+        restored.records,
+        restored.time.as_secs_f64(),
+    );
+    Ok(())
 }

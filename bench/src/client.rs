@@ -1,10 +1,10 @@
 //! The client alone: records of 20-byte keys and 100-byte values, idempotent, checksums on, over four partitions.
 
 use crate::measure::{Failure, measure};
+use crate::topics::create_topics;
 use crate::{ours, theirs};
 
 pub(crate) const RECORDS: usize = 5_000_000;
-pub(crate) const PARTITIONS: i32 = 4;
 pub(crate) const KEY_BYTES: usize = 20;
 pub(crate) const VALUE_BYTES: usize = 100;
 
@@ -22,7 +22,7 @@ pub(crate) fn run(records: usize) -> Result<(), Failure> {
         .map_err(|_| "KSTREAMS_TEST_BOOTSTRAP is not set: use `cargo xtask bench client`")?;
     let topic = format!("bench-client-{}", std::process::id());
     let (own, other) = (format!("{topic}-ours"), format!("{topic}-theirs"));
-    ours::create_topics(&bootstrap, &[&own, &other])?;
+    create_topics(&bootstrap, &[&own, &other])?;
     measure(|| ours::produce(&bootstrap, &own, records))?.show("kstreams", "produce", records);
     measure(|| theirs::produce(&bootstrap, &other, records))?.show("rdkafka", "produce", records);
     measure(|| ours::fetch(&bootstrap, &own, records))?.show("kstreams", "fetch", records);

@@ -1,33 +1,12 @@
 //! The work with kstreams-client.
 
-use crate::client::{KEY_BYTES, PARTITIONS, VALUE_BYTES, record};
+use crate::client::{KEY_BYTES, VALUE_BYTES, record};
 use crate::measure::Failure;
-use kstreams_client::driver::tcp::TcpNetwork;
+use crate::topics::{PARTITIONS, PATIENCE, client};
 use kstreams_client::{
-    AppendError, Client, ClientConfig, Event, NewTopic, ProducerConfig, Reader, ResetPolicy, Start,
-    SystemClock, TopicPartition,
+    AppendError, Event, ProducerConfig, Reader, ResetPolicy, Start, TopicPartition,
 };
-use std::sync::Arc;
 use std::time::Duration;
-
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn client(bootstrap: &str) -> Result<Client, Failure> {
-    let network = Box::new(TcpNetwork::new()?);
-    let (client, driver) = Client::new(ClientConfig::new(bootstrap), network);
-    driver.spawn("bench-driver", Arc::new(SystemClock::new()))?;
-    Ok(client)
-}
-
-pub(crate) fn create_topics(bootstrap: &str, topics: &[&str]) -> Result<(), Failure> {
-    let new = |topic: &&str| NewTopic::new(*topic, PARTITIONS).config("retention.ms", "-1");
-    let mut client = client(bootstrap)?;
-    let created = client.create_topics(topics.iter().map(new).collect());
-    for result in created.wait(PATIENCE)?.into_values() {
-        result?;
-    }
-    Ok(())
-}
 
 pub(crate) fn produce(bootstrap: &str, topic: &str, records: usize) -> Result<(), Failure> {
     let mut client = client(bootstrap)?;

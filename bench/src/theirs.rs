@@ -1,8 +1,9 @@
 //! The same work with rdkafka.
 
-use crate::client::{KEY_BYTES, PARTITIONS, VALUE_BYTES, record};
+use crate::client::{KEY_BYTES, VALUE_BYTES, record};
 use crate::measure::Failure;
 use crate::ours::check;
+use crate::topics::PARTITIONS;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};

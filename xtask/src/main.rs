@@ -4,6 +4,7 @@
 #![expect(clippy::print_stdout, reason = "a command-line tool talks on its standard output")]
 
 mod args;
+mod bench;
 mod broker;
 mod conformance;
 mod java;
@@ -36,7 +37,16 @@ cargo xtask COMMAND
       --brokers N      so many brokers in one cluster (1)
       --kafka VERSION  this Kafka (4.4.0)
       --dir DIR        its data (under the target folder)
-  bench ARG…           the benchmarks, release build, on a broker of their own; `bench client`: the raw client";
+  bench                ours beside Java 4.4 on the same data, release build, on a broker of its own
+      --workload W     map, count, recount (behind a repartition topic) or restore (a count's store)
+      --records N      so many records (3000000)
+      --keys N         of so many keys (500000)
+      --guarantee G    at_least_once (the default) or exactly_once_v2
+      --pairs N        medians of so many pairs of runs (5)
+      --quick          Java only without a record cache, and 2 pairs
+      --bootstrap B    on a broker that is there, HOST:PORT
+  bench client [N]     the raw client beside librdkafka, N records (5000000)
+  bench engine         a task without Kafka: records through operators and a count";
 
 fn main() -> ExitCode {
     process::stop_children_on_signals();
@@ -61,21 +71,11 @@ fn run(command: &str, words: Vec<String>) -> Result<(), String> {
             tidy::run()
         }
         "broker" => broker::command(Args::new(words)),
-        "bench" => bench(&words),
+        "bench" => bench::command(words),
         "" | "help" | "-h" | "--help" => {
             println!("{USAGE}");
             Ok(())
         }
         other => Err(format!("there is no command '{other}'\n\n{USAGE}")),
     }
-}
-
-/// Benchmarks know themselves what they measure: they only get a broker, as the tests do.
-fn bench(words: &[String]) -> Result<(), String> {
-    let broker = broker::TestBroker::take_or_start()?;
-    let mut command = workspace::cargo(["run", "--release", "-p", "bench", "--"]);
-    command.args(words).env(broker::BOOTSTRAP, broker.bootstrap());
-    let status = process::run(command)?;
-    broker.stop()?;
-    if status.success() { Ok(()) } else { Err(format!("the benchmark ended with {status}")) }
 }

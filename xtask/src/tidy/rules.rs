@@ -8,7 +8,11 @@ pub(super) const FILE_HARD: usize = 800;
 pub(super) const FUNCTION_HARD: usize = 70;
 
 /// Functions that may be longer: file, name, reason.
-pub(super) const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[];
+pub(super) const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[(
+    "limit/src/main.rs",
+    "main",
+    "a yardstick: one loop that hides nothing and whose speed no refactoring may move",
+)];
 
 /// Macros that must not stay in the code.
 pub(super) const MACROS: &[(&str, &str)] = &[

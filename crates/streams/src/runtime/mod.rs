@@ -9,6 +9,9 @@ mod cluster;
 mod collector;
 #[cfg(feature = "embedded")]
 mod embedded;
+
+#[cfg(all(test, feature = "embedded"))]
+mod crash_tests;
 mod lifecycle;
 mod pace;
 mod positions;

@@ -2,10 +2,13 @@
 
 mod collector;
 mod driver;
+mod task_driver;
 mod topics;
 
 pub use self::collector::ProducedRecord;
 pub use self::driver::TopologyTestDriver;
+#[doc(hidden)]
+pub use self::task_driver::TaskDriver;
 pub use self::topics::{TestInputTopic, TestOutputTopic};
 
 /// A table of keys and values for assertions: `table! { "to" => 2, "be" => 2 }`.

@@ -21,7 +21,7 @@ fn records(from: usize, to: usize) -> impl Iterator<Item = (String, String)> {
 }
 
 /// Each key was counted 1, 2, 3 and so on, `total` records altogether.
-fn check_counts(read: &[Read], total: usize) {
+pub(super) fn check_counts(read: &[Read], total: usize) {
     let mut last: BTreeMap<&str, i64> = BTreeMap::new();
     for record in read {
         let count = last.entry(&record.key).or_default();
@@ -78,8 +78,6 @@ fn killed_again_and_again(kafka: &mut Kafka, kills: usize, round: usize, longest
             guarantee: "exactly_once_v2",
         })
     };
-    let seed = uuid::Uuid::new_v4().as_u128() as u64;
-    let mut random = seed;
     kafka.write(&input, PARTITIONS, records(0, round));
     let stays = spec("stays");
     let mut goes = spec("goes");
@@ -89,9 +87,8 @@ fn killed_again_and_again(kafka: &mut Kafka, kills: usize, round: usize, longest
         if kill % 4 != 0 {
             goes.wait_log("tasks", |log| owned(log).len() >= PARTITIONS as usize / 2);
         }
-        random =
-            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        kafka.pause(Duration::from_millis((random >> 33) % longest));
+        let moment = uuid::Uuid::new_v4().as_u64_pair().0 % longest;
+        kafka.pause(Duration::from_millis(moment));
         let log = goes.kill();
         check_restored(&log, &mut held);
         kafka.write(&input, PARTITIONS, records(kill * round, (kill + 1) * round));
@@ -99,11 +96,10 @@ fn killed_again_and_again(kafka: &mut Kafka, kills: usize, round: usize, longest
     }
     let total = (kills + 1) * round;
     let read = kafka.read_until(&output, PARTITIONS, |read| read.len() >= total);
-    println!("seed {seed}");
-    assert!(!held.is_empty(), "nothing was ever restored");
     check_counts(&read, total);
     goes.wait_log("tasks", |log| owned(log).len() == PARTITIONS as usize / 2);
     check_restored(&goes.log(), &mut held);
+    assert!(!held.is_empty(), "nothing was ever restored");
     goes.stop();
     stays.stop();
     check_counts(&kafka.read_until(&output, PARTITIONS, |read| read.len() >= total), total);
@@ -113,6 +109,13 @@ fn killed_again_and_again(kafka: &mut Kafka, kills: usize, round: usize, longest
 #[test]
 fn p68_p69_a_process_is_killed_ten_times() {
     killed_again_and_again(&mut Kafka::shared(), 10, 1_000_000 / 11, 1500);
+}
+
+/// The same once with the sessions, heartbeats and sweeps that a broker has by default.
+#[test]
+fn p68_a_process_is_killed_under_default_timeouts() {
+    let broker = OwnBroker::with_defaults();
+    killed_again_and_again(&mut Kafka::at(&broker.bootstrap()), 1, 100_000, 3000);
 }
 
 /// A process that stops without a word for longer than its session wakes up and finds its tasks with another (P72 d): nothing of

@@ -8,6 +8,7 @@ mod moves;
 mod own_broker;
 mod restarts;
 mod restore;
+mod three_brokers;
 
 use kstreams::prelude::*;
 
