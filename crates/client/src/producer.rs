@@ -299,3 +299,6 @@ impl ProducerMachine {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod model;
