@@ -56,6 +56,8 @@ pub(crate) struct World {
     pub(crate) moves: u64,
     /// Chance in a thousand that a connection comes to a halt for up to so many ms.
     pub(crate) halts: (u64, u64),
+    /// Whether what a client had sent on a connection that it closed is still handled.
+    pub(crate) late: bool,
 }
 
 impl World {
@@ -92,6 +94,7 @@ impl World {
             down,
             moves: 0,
             halts: (0, 1),
+            late: false,
         }
     }
 
@@ -201,7 +204,8 @@ impl World {
         }
         let closed = *closed;
         let length = buffer.first_chunk::<4>().map(|head| 4 + u32::from_be_bytes(*head) as usize);
-        let Some(length) = length.filter(|length| buffer.len() >= *length) else {
+        let whole = length.filter(|length| buffer.len() >= *length);
+        let Some(length) = whole.filter(|_| self.late || !closed) else {
             if closed {
                 self.connections.remove(at);
             }

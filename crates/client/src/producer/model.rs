@@ -31,6 +31,7 @@ fn run(seed: u64, met: &mut Met) {
     world.faults = seed % 30;
     world.moves = seed % 50;
     world.halts = (seed % 20, 2_000);
+    world.late = true;
     world.broker.cluster.nodes = 3;
     if seed.is_multiple_of(5) {
         world.broker.records_max = 2 + seed as u32 % 5;
