@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::state::StateDirectory;
 use crate::task::TaskPlan;
 use crate::topology::Topology;
+use kstreams_client::driver::Driver;
 use kstreams_client::{
     Client, ClientConfig, ClientError, Compression, ErrorKind as ClientErrorKind, FetchConfig,
     GroupConfig, Isolation, Network, ProducerConfig, Results, Topic, TopicDescription,
@@ -36,8 +37,26 @@ pub(super) struct Cluster {
     pub(super) networks: Networks,
 }
 
+/// What all threads of a process have in common.
+pub(super) struct Instance {
+    pub(super) topology: Topology,
+    pub(super) directory: Option<Arc<StateDirectory>>,
+    pub(super) process: Uuid,
+    /// How long transactions may take, if there are any.
+    pub(super) transaction_timeout: Option<Duration>,
+}
+
 impl Cluster {
-    fn client(&self, name: &str) -> Result<Client> {
+    /// A client whose driver has a thread of its own.
+    pub(super) fn client(&self, name: &str) -> Result<Client> {
+        let (client, driver) = self.stepped_client(name, Uuid::new_v4().as_u64_pair().0)?;
+        let clock = Arc::new(kstreams_client::SystemClock::new());
+        driver.spawn(&format!("{name}-driver"), clock).map_err(no_network)?;
+        Ok(client)
+    }
+
+    /// A client and its driver, which somebody has to step. Its random numbers follow from `seed`.
+    pub(super) fn stepped_client(&self, name: &str, seed: u64) -> Result<(Client, Driver)> {
         let settings = &self.settings;
         let wire = &settings.wire;
         let per_thread = settings.memory_budget / 8 / settings.stream_threads;
@@ -62,17 +81,11 @@ impl Cluster {
             metadata_max_age: wire.metadata_max_age,
             source: fetch,
             changelog,
-            seed: Uuid::new_v4().as_u64_pair().0,
+            seed,
             ..ClientConfig::new(&settings.bootstrap_servers.join(","))
         };
-        let no_network = |error: io::Error| {
-            Error::new(ErrorKind::Broker, "cannot open the network").with_source(error)
-        };
         let network = (self.networks)().map_err(no_network)?;
-        let (client, driver) = Client::new(config, network);
-        let clock = Arc::new(kstreams_client::SystemClock::new());
-        driver.spawn(&format!("{name}-driver"), clock).map_err(no_network)?;
-        Ok(client)
+        Ok(Client::new(config, network))
     }
 
     /// Checks that the cluster is there and has the topics of users; gives how long transactions may take.
@@ -142,13 +155,11 @@ impl Cluster {
 
     pub(super) fn thread_parts(
         &self,
-        topology: &Topology,
-        directory: &Option<Arc<StateDirectory>>,
-        process: Uuid,
+        instance: &Instance,
         index: usize,
-        transaction_timeout: Option<Duration>,
-    ) -> Result<ThreadParts> {
-        let name = self.thread_name(process, index);
+        client: Client,
+    ) -> ThreadParts {
+        let Instance { topology, directory, process, transaction_timeout } = instance;
         let settings = &self.settings;
         let group = topics::group_topology(topology.graph(), settings);
         let wire = &settings.wire;
@@ -171,12 +182,12 @@ impl Cluster {
                     settings.application_id,
                     index + 1
                 )),
-                transaction_timeout,
+                transaction_timeout: *transaction_timeout,
                 ..producer
             },
         };
-        Ok(ThreadParts {
-            client: self.client(&name)?,
+        ThreadParts {
+            client,
             settings: settings.clone(),
             plan: TaskPlan {
                 topology: topology.clone(),
@@ -191,8 +202,12 @@ impl Cluster {
             producer,
             directory: directory.clone(),
             cleans: index == 0,
-        })
+        }
     }
+}
+
+fn no_network(error: io::Error) -> Error {
+    Error::new(ErrorKind::Broker, "cannot open the network").with_source(error)
 }
 
 /// How long a transaction may take. A member that stops without a word keeps its tasks for its session; a transaction of it that is

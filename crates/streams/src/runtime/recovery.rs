@@ -84,7 +84,7 @@ impl StreamThread {
             let epoch = self.client.group_metadata().map_or(0, |group| group.member_epoch);
             self.target = Some((epoch, self.slots.keys().copied().collect()));
         }
-        self.pace.rolled_back();
+        self.pace.shrink();
         self.undo(error.kind() == ClientErrorKind::ProducerFenced, now);
         Ok(())
     }
@@ -92,6 +92,7 @@ impl StreamThread {
     /// Drops all tasks and what was written since the last commit.
     pub(super) fn undo(&mut self, fenced: bool, now: Now) {
         self.drop_tasks();
+        self.pace.discard();
         self.collector.borrow_mut().discard();
         self.recovery.step = match self.settings.guarantee {
             Guarantee::ExactlyOnce => Step::Undoing(self.collector.borrow_mut().undo(fenced)),
