@@ -42,7 +42,10 @@ pub(crate) struct Told {
 impl Told {
     fn round(&mut self, last: &mut Duration) {
         let end = now();
-        self.stalls.push((end - *last, end));
+        // The first one has the producer's id and connections to get.
+        if self.rounds > 0 {
+            self.stalls.push((end - *last, end));
+        }
         self.stalls.sort_by_key(|(stall, _)| std::cmp::Reverse(*stall));
         self.stalls.truncate(8);
         self.rounds += 1;
