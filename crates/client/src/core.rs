@@ -235,6 +235,9 @@ impl Core {
         self.membership.take_if(|membership| membership.is_gone());
         // Last, as the others say here what they need.
         next.push(self.coordinators.poll(&mut self.connections, now));
+        if self.connections.take_lost_broker() {
+            self.metadata.refresh();
+        }
         next.push(self.metadata.poll(&mut self.connections, now));
         next.into_iter().flatten().min()
     }

@@ -307,3 +307,6 @@ impl ProducerMachine {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod model;
