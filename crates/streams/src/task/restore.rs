@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::processor::TaskId;
 use crate::state::{StoreFormat, StoreSpec, TaskBackends};
 use crate::topology::{ChangelogTopic, Graph};
-use bytes::Bytes;
+use byteview::ByteView;
 use kstreams_protocol::batch::RecordReader;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) struct RestoreStore {
     pub(crate) position: Option<i64>,
     end: Option<i64>,
     spec: StoreSpec,
-    pending: BTreeMap<Bytes, Option<Bytes>>,
+    pending: BTreeMap<ByteView, Option<ByteView>>,
     pending_bytes: usize,
     restored: u64,
 }
@@ -148,12 +148,12 @@ impl RestoreStore {
     fn take(&mut self, key: Option<&[u8]>, value: Option<&[u8]>, timestamp: i64) {
         let Some(key) = key else { return };
         let value = value.map(|value| match self.spec.format {
-            StoreFormat::Plain => Bytes::copy_from_slice(value),
+            StoreFormat::Plain => ByteView::from(value),
             StoreFormat::Timestamped => [&timestamp.to_be_bytes()[..], value].concat().into(),
         });
         self.restored += 1;
-        self.pending_bytes += key.len() + value.as_ref().map_or(0, Bytes::len);
-        self.pending.insert(Bytes::copy_from_slice(key), value);
+        self.pending_bytes += key.len() + value.as_ref().map_or(0, ByteView::len);
+        self.pending.insert(key.into(), value);
     }
 
     fn write(&mut self, backends: &mut TaskBackends) -> Result<()> {

@@ -4,7 +4,7 @@
 
 use super::{Backend, CommitBatch, Direction, Engine, EngineEntries, KeyRange, is_empty_range};
 use crate::error::{Error, Result};
-use bytes::Bytes;
+use byteview::ByteView;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -87,8 +87,8 @@ impl Backend for DiskBackend {
             let keyspace = self.keyspace(&store)?;
             for (key, value) in writes {
                 match value {
-                    Some(value) => batch.insert(&keyspace, &*key, &*value),
-                    None => batch.remove(&keyspace, &*key),
+                    Some(value) => batch.insert(&keyspace, key, value),
+                    None => batch.remove(&keyspace, key),
                 }
             }
         }
@@ -114,9 +114,9 @@ struct DiskEngine {
 }
 
 impl Engine for DiskEngine {
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+    fn get(&self, key: &[u8]) -> Result<Option<ByteView>> {
         let value = self.keyspace.get(key).map_err(|error| failed(&self.path, "read", error))?;
-        Ok(value.map(Bytes::from))
+        Ok(value.map(ByteView::from))
     }
 
     fn range(&self, range: &KeyRange, direction: Direction) -> Result<EngineEntries> {
@@ -128,7 +128,7 @@ impl Engine for DiskEngine {
         let entries = self.database.snapshot().range(&self.keyspace, range.clone());
         let read = move |entry: fjall::Guard| {
             let (key, value) = entry.into_inner().map_err(|error| failed(&path, "read", error))?;
-            Ok((Bytes::from(key), Bytes::from(value)))
+            Ok((ByteView::from(key), ByteView::from(value)))
         };
         Ok(match direction {
             Direction::Forward => Box::new(entries.map(read)),

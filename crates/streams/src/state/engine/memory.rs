@@ -2,11 +2,11 @@
 
 use super::{Backend, CommitBatch, Direction, Engine, EngineEntries, KeyRange, is_empty_range};
 use crate::error::Result;
-use bytes::Bytes;
+use byteview::ByteView;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-type Map = BTreeMap<Bytes, Bytes>;
+type Map = BTreeMap<ByteView, ByteView>;
 
 /// A map behind a lock that only one task takes, once a call: it is there so that the backend can move to the restoring
 /// thread and back. The inner `Arc` makes a range a snapshot; a write copies the map only while such a snapshot is open.
@@ -54,7 +54,7 @@ impl MemoryEngine {
 }
 
 impl Engine for MemoryEngine {
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+    fn get(&self, key: &[u8]) -> Result<Option<ByteView>> {
         let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(map.get(key).cloned())
     }
@@ -79,7 +79,7 @@ struct MapEntries {
 }
 
 impl Iterator for MapEntries {
-    type Item = Result<(Bytes, Bytes)>;
+    type Item = Result<(ByteView, ByteView)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         use std::ops::Bound::Excluded;

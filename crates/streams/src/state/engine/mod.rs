@@ -4,7 +4,7 @@ mod disk;
 mod memory;
 
 use crate::error::Result;
-use bytes::Bytes;
+use byteview::ByteView;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub(crate) use self::disk::DiskBackend;
 pub(crate) use self::memory::MemoryBackend;
 
 /// A range of keys in byte order.
-pub(crate) type KeyRange = (Bound<Bytes>, Bound<Bytes>);
+pub(crate) type KeyRange = (Bound<ByteView>, Bound<ByteView>);
 
 /// Which end of a range comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,11 +23,11 @@ pub(crate) enum Direction {
 }
 
 /// Entries of an engine: a snapshot that owns what it needs.
-pub(crate) type EngineEntries = Box<dyn Iterator<Item = Result<(Bytes, Bytes)>>>;
+pub(crate) type EngineEntries = Box<dyn Iterator<Item = Result<(ByteView, ByteView)>>>;
 
 /// The committed content of one store.
 pub(crate) trait Engine {
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>>;
+    fn get(&self, key: &[u8]) -> Result<Option<ByteView>>;
 
     fn range(&self, range: &KeyRange, direction: Direction) -> Result<EngineEntries>;
 
@@ -36,7 +36,7 @@ pub(crate) trait Engine {
 }
 
 /// One change of a store; `None` deletes.
-pub(crate) type Write = (Bytes, Option<Bytes>);
+pub(crate) type Write = (ByteView, Option<ByteView>);
 
 /// What one commit changes: the writes of each store, sorted by key, and how far each changelog is in them.
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ pub(crate) fn prefix_range(prefix: &[u8]) -> KeyRange {
         }
         None => Bound::Unbounded,
     };
-    (Bound::Included(Bytes::copy_from_slice(prefix)), to)
+    (Bound::Included(ByteView::from(prefix)), to)
 }
 
 #[cfg(test)]
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_prefix_of_ff_has_no_upper_bound() {
-        let bound = |bytes: &'static [u8]| Bytes::from_static(bytes);
+        let bound = |bytes: &'static [u8]| ByteView::from(bytes);
         for (prefix, to) in [
             (&b"a"[..], Bound::Excluded(bound(b"b"))),
             (b"a\xff", Bound::Excluded(bound(b"b"))),
@@ -99,7 +99,7 @@ mod tests {
             (b"", Bound::Unbounded),
         ] {
             let range = prefix_range(prefix);
-            assert_eq!(range, (Bound::Included(Bytes::copy_from_slice(prefix)), to));
+            assert_eq!(range, (Bound::Included(ByteView::from(prefix)), to));
         }
     }
 
@@ -115,7 +115,7 @@ mod tests {
     fn check(backend: &mut dyn Backend) {
         let engine = backend.engine("s").expect("engine");
         let write = |key: &'static str, value: Option<&'static str>| {
-            (Bytes::from(key), value.map(Bytes::from))
+            (ByteView::from(key), value.map(ByteView::from))
         };
         let mut commit = |writes, offset| {
             let offsets = BTreeMap::from([("log".into(), offset)]);
@@ -128,7 +128,7 @@ mod tests {
         commit(vec![write("b", None), write("c", Some("4"))], 7);
         let text = |entries: EngineEntries| {
             let entries = entries.map(|entry| entry.expect("entry"));
-            let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).expect("text");
+            let text = |bytes: ByteView| String::from_utf8(bytes.to_vec()).expect("text");
             entries.map(|(k, v)| text(k) + &text(v)).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(text(snapshot), "c3 b2 a1");
