@@ -1,4 +1,5 @@
-//! Runs the embedded broker for other programs: `broker --port N [--dir DIRECTORY] [--quick]`.
+//! Runs the embedded broker for other programs: `broker --port N [--dir DIRECTORY] [--quick]`; `--quick-v1` has
+//! transactions of version 1.
 //!
 //! It prints its address and runs until its standard input ends or it is killed.
 
@@ -16,6 +17,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             "--port" => builder.port(arguments.next().ok_or("--port needs a number")?.parse()?),
             "--dir" => builder.directory(arguments.next().ok_or("--dir needs a directory")?),
             "--quick" => builder.config(BrokerConfig::quick()),
+            "--quick-v1" => {
+                let mut config = BrokerConfig::quick();
+                config.transaction_version = 1;
+                builder.config(config)
+            }
             other => return Err(format!("unknown argument {other}").into()),
         };
     }

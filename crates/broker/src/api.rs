@@ -36,6 +36,13 @@ mod describe_configs;
 mod describe_log_dirs;
 mod describe_producers;
 
+mod add_offsets_to_txn;
+mod add_partitions_to_txn;
+mod describe_transactions;
+mod end_txn;
+mod list_transactions;
+mod txn_offset_commit;
+
 mod delete_groups;
 mod find_coordinator;
 mod list_groups;
@@ -214,6 +221,10 @@ apis! {
     21 delete_records(messages::DeleteRecordsRequest) 0..=2;
     22 init_producer_id(messages::InitProducerIdRequest) 0..=5;
     23 offset_for_leader_epoch(messages::OffsetForLeaderEpochRequest) 2..=4;
+    24 add_partitions_to_txn(messages::AddPartitionsToTxnRequest) 0..=3;
+    25 add_offsets_to_txn(messages::AddOffsetsToTxnRequest) 0..=4;
+    26 end_txn(messages::EndTxnRequest) 0..=5;
+    28 txn_offset_commit(messages::TxnOffsetCommitRequest) 0..=5;
     32 describe_configs(messages::DescribeConfigsRequest) 1..=4;
     33 alter_configs(messages::AlterConfigsRequest) 0..=2;
     35 describe_log_dirs(messages::DescribeLogDirsRequest) 1..=4;
@@ -223,6 +234,8 @@ apis! {
     47 offset_delete(messages::OffsetDeleteRequest) 0..=0;
     60 describe_cluster(messages::DescribeClusterRequest) 0..=2;
     61 describe_producers(messages::DescribeProducersRequest) 0..=0;
+    65 describe_transactions(messages::DescribeTransactionsRequest) 0..=0;
+    66 list_transactions(messages::ListTransactionsRequest) 0..=1;
     75 describe_topic_partitions(messages::DescribeTopicPartitionsRequest) 0..=0;
     88 streams_group_heartbeat(streams_group::StreamsGroupHeartbeatRequest) 0..=1;
     89 streams_group_describe(streams_group::StreamsGroupDescribeRequest) 0..=1;
@@ -270,6 +283,10 @@ pub(crate) fn refuse(node: &mut Node, call: &Call, frame: Bytes, error: Response
         12 heartbeat::refuse[](messages::HeartbeatRequest);
         14 sync_group::refuse[](messages::SyncGroupRequest);
         22 init_producer_id::refuse[](messages::InitProducerIdRequest);
+        24 add_partitions_to_txn::refuse[](messages::AddPartitionsToTxnRequest);
+        25 add_offsets_to_txn::refuse[](messages::AddOffsetsToTxnRequest);
+        26 end_txn::refuse[](messages::EndTxnRequest);
+        28 txn_offset_commit::refuse[](messages::TxnOffsetCommitRequest);
         88 streams_group_heartbeat::refuse[](streams_group::StreamsGroupHeartbeatRequest);
     }
 }
@@ -312,6 +329,15 @@ fn answer_waited(node: &mut Node, waited: Vec<Waited>) {
                 node.finish(&call, answer);
             }
         }
+    }
+}
+
+/// The code of an error that an old version of a request may not know: there, a fenced producer has
+/// a wrong epoch.
+fn fenced_as(error: ResponseError, is_known: bool) -> i16 {
+    match error {
+        ResponseError::ProducerFenced if !is_known => ResponseError::InvalidProducerEpoch.code(),
+        other => other.code(),
     }
 }
 

@@ -36,9 +36,9 @@ impl BrokerBuilder {
         self
     }
 
-    /// Keeps records, topics, committed offsets and streams groups with their members under `path`,
-    /// which is made if it is missing. They outlive a crash of the process (not one of the machine: nothing waits
-    /// for the disk).
+    /// Keeps records, topics, committed offsets, transactions and streams groups with their members
+    /// under `path`, which is made if it is missing. They outlive a crash of the process (not one of
+    /// the machine: nothing waits for the disk).
     pub fn directory(mut self, path: impl Into<PathBuf>) -> Self {
         self.directory = Some(path.into());
         self

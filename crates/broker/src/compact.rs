@@ -2,18 +2,18 @@
 //! it has been seen by a cleaning longer than `delete.retention.ms` ago. Java: `Cleaner`.
 //!
 //! Offsets stay what they are. A batch that loses records is written again as one batch for each
-//! run of records that stay, so the gaps lie between batches. Control batches and open transactions
-//! stay; what lies in the open segment is not touched.
+//! run of records that stay, so the gaps lie between batches. Records of aborted transactions go;
+//! control batches and open transactions stay; what lies in the open segment is not touched.
 
 use std::collections::BTreeMap;
 use std::io;
 
 use bytes::Bytes;
 use kstreams_protocol::batch::{
-    Batch, BatchError, BatchHead, BatchWriter, TimestampType, set_appended,
+    Batch, BatchError, BatchHead, BatchWriter, TimestampType, sequence_after, set_appended,
 };
 
-use crate::log::{LEADER_EPOCH, PartitionLog};
+use crate::log::{Aborted, LEADER_EPOCH, PartitionLog};
 use crate::topic_config::TopicConfig;
 
 /// Of each key, the offset of its last record.
@@ -64,7 +64,7 @@ impl PartitionLog {
                     return Ok(newest);
                 }
                 let batch = segment.read_batch(placed)?;
-                if batch.is_control() {
+                if batch.is_control() || is_aborted(&self.aborted, &batch) {
                     continue;
                 }
                 let mut records = batch.into_records().map_err(invalid)?;
@@ -95,6 +95,10 @@ impl PartitionLog {
                 kept.push(batch);
                 continue;
             }
+            if is_aborted(&self.aborted, &batch) {
+                changed = true;
+                continue;
+            }
             match clean(&batch, newest, drop_tombstones).map_err(invalid)? {
                 Some(runs) => {
                     changed = true;
@@ -105,6 +109,15 @@ impl PartitionLog {
         }
         if changed { segment.replace(&kept) } else { Ok(()) }
     }
+}
+
+fn is_aborted(aborted: &[Aborted], batch: &Batch) -> bool {
+    let offset = batch.base_offset();
+    batch.is_transactional()
+        && aborted.iter().any(|aborted| {
+            aborted.producer_id == batch.producer_id()
+                && (aborted.first_offset..aborted.last_offset).contains(&offset)
+        })
 }
 
 /// The batches in the place of one that loses records; `None` if it loses none.
@@ -167,7 +180,7 @@ impl Run {
         let head = BatchHead {
             producer_id: of.producer_id(),
             producer_epoch: of.producer_epoch(),
-            base_sequence: of.base_sequence(),
+            base_sequence: sequence(of, self.base),
             transactional: of.is_transactional(),
             compression: of.compression()?,
             base_offset: self.base,
@@ -181,6 +194,14 @@ impl Run {
         let mut bytes = Vec::from(bytes);
         set_appended(&mut bytes, self.base, LEADER_EPOCH, Some(of.max_timestamp()))?;
         Batch::new(bytes.into()).map(Some)
+    }
+}
+
+/// The sequence of the record at `offset`.
+fn sequence(of: &Batch, offset: i64) -> i32 {
+    match i32::try_from(offset - of.base_offset()) {
+        Ok(records) if of.base_sequence() >= 0 => sequence_after(of.base_sequence(), records),
+        _ => of.base_sequence(),
     }
 }
 

@@ -20,6 +20,15 @@ pub struct BrokerConfig {
     pub cleaner_interval_ms: i64,
     /// `producer.id.expiration.ms`.
     pub producer_id_expiration_ms: i64,
+    /// Level of the feature `transaction.version`: 1, or 2 as in a new Kafka cluster.
+    pub transaction_version: i16,
+    /// `transaction.max.timeout.ms`.
+    pub transaction_max_timeout_ms: i32,
+    /// `transaction.abort.timed.out.transaction.cleanup.interval.ms`: how often it is looked for
+    /// transactions that take too long.
+    pub transaction_sweep_interval_ms: i64,
+    /// `transactional.id.expiration.ms`.
+    pub transactional_id_expiration_ms: i64,
     /// `group.initial.rebalance.delay.ms` (classic consumer groups).
     pub group_initial_rebalance_delay_ms: i64,
     /// `group.min.session.timeout.ms` (classic consumer groups).
@@ -53,6 +62,10 @@ impl Default for BrokerConfig {
             retention_check_interval_ms: 300_000,
             cleaner_interval_ms: 15_000,
             producer_id_expiration_ms: 86_400_000,
+            transaction_version: 2,
+            transaction_max_timeout_ms: 900_000,
+            transaction_sweep_interval_ms: 10_000,
+            transactional_id_expiration_ms: 604_800_000,
             group_initial_rebalance_delay_ms: 3_000,
             group_min_session_timeout_ms: 6_000,
             group_max_session_timeout_ms: 1_800_000,
@@ -73,6 +86,7 @@ impl BrokerConfig {
     #[must_use]
     pub fn quick() -> Self {
         Self {
+            transaction_sweep_interval_ms: 100,
             group_initial_rebalance_delay_ms: 0,
             group_min_session_timeout_ms: 500,
             streams_initial_rebalance_delay_ms: 0,

@@ -19,7 +19,8 @@ pub enum FaultAction {
     Delay(u32),
     /// The request is not handled and is answered with this error wherever its answer has room for
     /// one. For Produce, Fetch, ListOffsets, FindCoordinator, OffsetCommit, OffsetFetch,
-    /// InitProducerId, JoinGroup, SyncGroup, Heartbeat and StreamsGroupHeartbeat.
+    /// InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, TxnOffsetCommit, JoinGroup,
+    /// SyncGroup, Heartbeat and StreamsGroupHeartbeat.
     Error(ResponseError),
 }
 

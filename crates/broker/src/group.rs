@@ -98,6 +98,13 @@ impl Groups {
                 tracing::warn!(topic, partition, "a committed offset is not readable");
             }
         }
+        for (parts, value) in journal.under("pending") {
+            let [group, topic, partition, producer] = &parts[..] else { continue };
+            let group = groups.by_name.entry(group.clone()).or_default();
+            if group.offsets.restore_pending((topic, partition, producer), &value).is_none() {
+                tracing::warn!(topic, partition, "an offset of a transaction is not readable");
+            }
+        }
         groups
     }
 
@@ -205,6 +212,7 @@ impl Groups {
         journal.put(key(&["streams", name]), None);
         journal.remove_under(&["member", name]);
         journal.remove_under(&["offset", name]);
+        journal.remove_under(&["pending", name]);
         Ok(())
     }
 

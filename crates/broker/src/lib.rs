@@ -37,8 +37,8 @@
 //! # Ok::<(), kstreams_broker::BrokerError>(())
 //! ```
 //!
-//! Not served: transactions (their marks in a log are understood), the consumer group protocol of
-//! KIP-848 and share groups, quotas, ACLs, SASL and TLS, several brokers.
+//! Not served: the consumer group protocol of KIP-848 and share groups, two-phase commit of
+//! transactions, quotas, ACLs, SASL and TLS, several brokers.
 
 mod broker;
 mod config;
@@ -63,6 +63,7 @@ mod topic_config;
 mod topics;
 
 mod group;
+mod txn;
 
 mod clock;
 mod journal;

@@ -18,6 +18,7 @@ use kstreams_protocol::batch::{Batch, ControlType, set_appended};
 use crate::error::Refusal;
 use crate::producer_state::{ProducerStates, Verdict};
 use crate::segment::{Placed, Segment, base_offset_of};
+use crate::txn::ProducerEpoch;
 
 /// The one leader epoch that there is.
 pub(crate) const LEADER_EPOCH: i32 = 0;
@@ -32,7 +33,7 @@ pub(crate) struct PartitionLog {
     end_offset: i64,
     /// Producers with an open transaction and its first offset here.
     open: BTreeMap<i64, i64>,
-    aborted: Vec<Aborted>,
+    pub(super) aborted: Vec<Aborted>,
 }
 
 /// An aborted transaction: readers of committed records skip what its producer wrote in between.
@@ -117,6 +118,11 @@ impl PartitionLog {
         self.open.get(&producer_id).copied()
     }
 
+    /// Whether the producer has a transaction open here under its epoch.
+    pub(crate) fn has_open_transaction(&self, (id, epoch): ProducerEpoch) -> bool {
+        self.open.contains_key(&id) && self.producers.epoch_of(id) == Some(epoch)
+    }
+
     pub(crate) fn expire_producers(&mut self, before: i64) {
         let open = &self.open;
         self.producers.expire(before, |id| open.contains_key(&id));
@@ -135,6 +141,11 @@ impl PartitionLog {
         rules: AppendRules,
     ) -> Result<Appended, Refusal> {
         let append_time = if rules.log_append_time { rules.now } else { -1 };
+        if !batch.is_transactional() && self.open.contains_key(&batch.producer_id()) {
+            let message =
+                format!("Expected transactional write from producer {}", batch.producer_id());
+            return Err(Refusal::new(ResponseError::InvalidTxnState, message));
+        }
         if !batch.is_control()
             && let Verdict::Duplicate { base_offset, timestamp } = self.producers.check(batch)?
         {

@@ -24,6 +24,7 @@ use crate::journal::{Journal, key};
 use crate::mailbox::{Mailbox, Outgoing};
 use crate::random::{Random, kafka_uuid};
 use crate::topics::{Topics, text};
+use crate::txn::Transactions;
 use crate::waiting::{Held, PartitionId, Waiting};
 
 /// Names a connection for as long as the node lives.
@@ -42,6 +43,7 @@ pub(crate) struct Node {
     pub(crate) config: BrokerConfig,
     pub(crate) topics: Topics,
     pub(crate) groups: Groups,
+    pub(crate) transactions: Transactions,
     pub(crate) sessions: FetchSessions,
     pub(crate) waiting: Waiting,
     pub(crate) faults: Faults,
@@ -50,8 +52,8 @@ pub(crate) struct Node {
     pub(crate) cluster_id: String,
     pub(crate) address: Option<SocketAddr>,
     pub(crate) now: i64,
-    next_producer_id: i64,
     next_retention: i64,
+    next_transaction_sweep: i64,
     pub(crate) next_cleaning: i64,
     /// Partitions that the cleaning has still to look at.
     pub(crate) to_clean: VecDeque<(String, usize)>,
@@ -93,15 +95,15 @@ impl Node {
         let known = journal.under("cluster").into_iter().next();
         let cluster_id = known.map_or_else(|| kafka_uuid(random.uuid()), |(_, id)| text(&id));
         journal.put(key(&["cluster", "id"]), Some(cluster_id.as_bytes()));
-        let ids = journal.under("producers").into_iter().next();
-        let next_producer_id = ids.and_then(|(_, id)| text(&id).parse().ok()).unwrap_or(0);
-        Ok(Self {
+        let mut node = Self {
             topics: Topics::open(directory, &journal, now)?,
             groups: Groups::open(&journal, now + config.streams_session_timeout_ms),
+            transactions: Transactions::open(&journal),
             sessions: FetchSessions::default(),
             waiting: Waiting::default(),
             faults: Faults::default(),
             next_retention: now + config.retention_check_interval_ms,
+            next_transaction_sweep: now + config.transaction_sweep_interval_ms,
             next_cleaning: now + config.cleaner_interval_ms,
             config,
             journal,
@@ -109,14 +111,15 @@ impl Node {
             cluster_id,
             address,
             now,
-            next_producer_id,
             to_clean: VecDeque::new(),
             connections: BTreeMap::new(),
             next_connection: 1,
             appended: BTreeSet::new(),
             ready: VecDeque::new(),
             outputs: Vec::new(),
-        })
+        };
+        node.complete_prepared();
+        Ok(node)
     }
 
     /// Where clients are told to connect.
@@ -154,6 +157,7 @@ impl Node {
         self.cut_connections();
         self.topics = Topics::default();
         self.groups = Groups::default();
+        self.transactions = Transactions::default();
         self.journal = Journal::default();
     }
 
@@ -186,6 +190,10 @@ impl Node {
             }
         }
         api::group_timers(self);
+        if self.next_transaction_sweep <= self.now {
+            self.next_transaction_sweep = self.now + self.config.transaction_sweep_interval_ms;
+            self.sweep_transactions();
+        }
         if self.next_retention <= self.now {
             self.next_retention = self.now + self.config.retention_check_interval_ms;
             self.retain_all();
@@ -201,7 +209,9 @@ impl Node {
         let groups = self.groups.next_deadline();
         let cleaning =
             (!self.topics.is_empty()).then(|| self.next_retention.min(self.next_cleaning));
-        [self.waiting.next_deadline(), groups, cleaning].into_iter().flatten().min()
+        let timeout = self.transactions.next_timeout();
+        let sweep = timeout.map(|timeout| timeout.max(self.next_transaction_sweep));
+        [self.waiting.next_deadline(), groups, cleaning, sweep].into_iter().flatten().min()
     }
 
     pub(crate) fn take_outputs(&mut self) -> Vec<Output> {
@@ -302,15 +312,6 @@ impl Node {
         }
     }
 
-    /// A producer id that was never given out.
-    pub(crate) fn new_producer_id(&mut self) -> i64 {
-        let id = self.next_producer_id;
-        self.next_producer_id += 1;
-        let next = self.next_producer_id.to_string();
-        self.journal.put(key(&["producers", "next"]), Some(next.as_bytes()));
-        id
-    }
-
     pub(crate) fn create_topic(
         &mut self,
         name: &str,
@@ -332,6 +333,7 @@ impl Node {
         }
         self.topics.remove_files(topic);
         self.groups.delete_topic(name, &mut self.journal);
+        self.transactions.topic_deleted(name, &mut self.journal);
         self.groups.topics_changed();
         tracing::info!(topic = name, "topic deleted");
         Ok(())

@@ -70,12 +70,12 @@ impl ProducerStates {
             );
             return Err(Refusal::new(ResponseError::InvalidProducerEpoch, message));
         }
-        let expected = if epoch > known.epoch || known.batches.is_empty() {
-            (epoch > known.epoch).then_some(0)
-        } else {
-            Some(sequence_after(known.last_sequence(), 1))
+        // With the epoch sequences begin anew; a marker brings one too.
+        let expected = match epoch > known.epoch || known.batches.is_empty() {
+            true => 0,
+            false => sequence_after(known.last_sequence(), 1),
         };
-        if expected.is_some_and(|expected| expected != first) {
+        if expected != first {
             let message = format!(
                 "Out of order sequence number for producer {id}: {first} (incoming), {} (current end)",
                 known.last_sequence()
@@ -115,6 +115,14 @@ impl ProducerStates {
     /// Forgets producers that wrote nothing since `before` (ms) and have no open transaction.
     pub(crate) fn expire(&mut self, before: i64, is_open: impl Fn(i64) -> bool) {
         self.producers.retain(|id, producer| producer.last_timestamp >= before || is_open(*id));
+    }
+
+    pub(crate) fn knows(&self, id: i64) -> bool {
+        self.producers.contains_key(&id)
+    }
+
+    pub(crate) fn epoch_of(&self, id: i64) -> Option<i16> {
+        self.producers.get(&id).map(|producer| producer.epoch)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (i64, &Producer)> {

@@ -265,7 +265,7 @@ impl Client {
         &mut self,
         topics: Vec<Topic>,
     ) -> Pending<Results<Topic, BTreeMap<String, Option<String>>>> {
-        self.call(DescribeConfigs { topics })
+        self.call(DescribeConfigs::Topics(topics))
     }
 
     /// Sets configs of topics and leaves the others as they are.
@@ -312,6 +312,15 @@ impl Client {
         partitions: Vec<TopicPartition>,
     ) -> Pending<Results<TopicPartition, Option<CommittedOffset>>> {
         self.call(FetchOffsets { group: group.into(), member: None, partitions })
+    }
+
+    /// All configs of groups, defaults included: what the brokers would do with a group of that name.
+    /// Empty from brokers that know no such configs.
+    pub fn describe_group_configs(
+        &mut self,
+        groups: Vec<Topic>,
+    ) -> Pending<Results<Topic, BTreeMap<String, Option<String>>>> {
+        self.call(DescribeConfigs::Groups(groups))
     }
 
     /// Describes streams groups.

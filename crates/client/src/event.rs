@@ -93,6 +93,8 @@ pub struct Fetched {
     pub reader: Reader,
     /// The partition.
     pub partition: TopicPartition,
+    /// Where the fetch began: it tells apart what was fetched before the position was moved.
+    pub position: i64,
     /// Its batches in order. Can be empty when all records were taken out.
     pub batches: Vec<RecordReader>,
     /// The offset behind them: the position once they are used up.

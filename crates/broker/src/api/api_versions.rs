@@ -14,11 +14,18 @@ use crate::node::Node;
 pub(super) const KEY: i16 = 18;
 
 /// Features with their range and the level that is in force.
-const FEATURES: &[(&str, i16, i16, i16)] =
-    &[("group.version", 0, 1, 1), ("metadata.version", 7, 33, 33), ("streams.version", 0, 1, 1)];
+fn features(node: &Node) -> [(&'static str, i16, i16, i16); 4] {
+    [
+        ("group.version", 0, 1, 1),
+        ("metadata.version", 7, 33, 33),
+        ("streams.version", 0, 1, 1),
+        ("transaction.version", 0, 2, node.config.transaction_version),
+    ]
+}
 
-pub(super) fn handle(_: &mut Node, call: &Call, _: ApiVersionsRequest) -> ApiVersionsResponse {
-    let supported = FEATURES
+pub(super) fn handle(node: &mut Node, call: &Call, _: ApiVersionsRequest) -> ApiVersionsResponse {
+    let features = features(node);
+    let supported = features
         .iter()
         // Clients before version 4 take a lower bound of 0 for an error.
         .filter(|(_, min, _, _)| call.version >= 4 || *min > 0)
@@ -28,7 +35,7 @@ pub(super) fn handle(_: &mut Node, call: &Call, _: ApiVersionsRequest) -> ApiVer
                 .with_min_version(*min)
                 .with_max_version(*max)
         });
-    let finalized = FEATURES.iter().map(|(name, _, _, level)| {
+    let finalized = features.iter().map(|(name, _, _, level)| {
         FinalizedFeatureKey::default()
             .with_name(str_bytes(name))
             .with_min_version_level(*level)

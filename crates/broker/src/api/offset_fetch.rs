@@ -1,5 +1,6 @@
-//! OffsetFetch (9), versions 1 to 9: committed offsets of a group or (from 8) many; from 9 under
-//! a member id and epoch. `require_stable` finds everything stable: nothing is pending.
+//! OffsetFetch (9), versions 1 to 9: committed offsets of a group or (from 8) many; from 9 under a
+//! member id and epoch. With `require_stable`, a partition whose offset a transaction may still
+//! change is unstable.
 
 use kstreams_protocol::ResponseError;
 use kstreams_protocol::messages::offset_fetch_request::{
@@ -25,7 +26,8 @@ pub(super) fn handle(
     request: OffsetFetchRequest,
 ) -> OffsetFetchResponse {
     if call.version >= BATCHED {
-        let groups = request.groups.iter().map(|asked| one_group(node, asked));
+        let groups =
+            request.groups.iter().map(|asked| one_group(node, asked, request.require_stable));
         return OffsetFetchResponse::default().with_groups(groups.collect());
     }
     let topics = request.topics.map(|topics| {
@@ -41,7 +43,7 @@ pub(super) fn handle(
         .with_group_id(request.group_id)
         .with_member_epoch(-1)
         .with_topics(topics);
-    let group = one_group(node, &asked);
+    let group = one_group(node, &asked, request.require_stable);
     // Before version 2 an error has its place in the partitions only.
     let error = if call.version >= 2 { group.error_code } else { 0 };
     OffsetFetchResponse::default()
@@ -80,7 +82,11 @@ fn old_topic(call: &Call, topic: OffsetFetchResponseTopics) -> OffsetFetchRespon
         .with_partitions(topic.partitions.into_iter().map(partition).collect())
 }
 
-fn one_group(node: &Node, asked: &OffsetFetchRequestGroup) -> OffsetFetchResponseGroup {
+fn one_group(
+    node: &Node,
+    asked: &OffsetFetchRequestGroup,
+    stable: bool,
+) -> OffsetFetchResponseGroup {
     let response = OffsetFetchResponseGroup::default().with_group_id(asked.group_id.clone());
     let group = node.groups.get(&asked.group_id);
     if let Err(error) = check(group, asked) {
@@ -92,6 +98,9 @@ fn one_group(node: &Node, asked: &OffsetFetchRequestGroup) -> OffsetFetchRespons
             .map(|topic| {
                 let partition = |partition: &i32| {
                     let offsets = group.map(|group| &group.offsets);
+                    if stable && offsets.is_some_and(|o| o.is_pending(&topic.name, *partition)) {
+                        return unstable(*partition);
+                    }
                     let committed = offsets.and_then(|o| o.get(&topic.name, *partition));
                     describe(*partition, committed)
                 };
@@ -100,7 +109,7 @@ fn one_group(node: &Node, asked: &OffsetFetchRequestGroup) -> OffsetFetchRespons
                     .with_partitions(topic.partition_indexes.iter().map(partition).collect())
             })
             .collect(),
-        None => group.map(all).unwrap_or_default(),
+        None => group.map(|group| all(group, stable)).unwrap_or_default(),
     };
     response.with_topics(topics)
 }
@@ -125,14 +134,22 @@ fn check(group: Option<&Group>, asked: &OffsetFetchRequestGroup) -> Result<(), R
     }
 }
 
-fn all(group: &Group) -> Vec<OffsetFetchResponseTopics> {
+fn all(group: &Group, stable: bool) -> Vec<OffsetFetchResponseTopics> {
     let topics = group.offsets.iter().map(|(topic, partitions)| {
-        let partitions = partitions.iter().map(|(p, committed)| describe(*p, Some(committed)));
+        let partition = |(p, committed): (&i32, &Committed)| match stable {
+            true if group.offsets.is_pending(topic, *p) => unstable(*p),
+            _ => describe(*p, Some(committed)),
+        };
+        let partitions = partitions.iter().map(partition);
         OffsetFetchResponseTopics::default()
             .with_name(TopicName(str_bytes(topic)))
             .with_partitions(partitions.collect())
     });
     topics.collect()
+}
+
+fn unstable(partition: i32) -> OffsetFetchResponsePartitions {
+    describe(partition, None).with_error_code(ResponseError::UnstableOffsetCommit.code())
 }
 
 fn describe(partition: i32, committed: Option<&Committed>) -> OffsetFetchResponsePartitions {

@@ -1,5 +1,7 @@
 //! Produce (0), versions 3 to 13: appends a batch to each partition; a retry of an idempotent
-//! producer is answered and not written again. Topics by name, from version 13 by id.
+//! producer is answered and not written again. Topics by name, from version 13 by id. A batch of a
+//! transaction needs its partition to be part of it; from version 12 on (transaction version 2) it
+//! makes it so.
 //!
 //! Deviations: with one replica, acks of 1 and all are the same, and nothing waits for the disk.
 //! Batches are stored as they come: `compression.type` recompresses nothing.
@@ -17,9 +19,12 @@ use crate::error::Refusal;
 use crate::log::{AppendRules, Appended};
 use crate::node::Node;
 use crate::topic_config::TopicConfig;
+use crate::txn::Part;
 
 /// The first version that names topics by id.
 const BY_ID: i16 = 13;
+/// The first version of transaction version 2.
+const ADDS: i16 = 12;
 
 pub(super) fn handle(
     node: &mut Node,
@@ -30,7 +35,9 @@ pub(super) fn handle(
     if !matches!(acks, -1..=1) {
         return Reply::Now(refuse(&request, ResponseError::InvalidRequiredAcks.code()));
     }
-    let topic = |topic: TopicProduceData| one_topic(node, call, topic);
+    let id = request.transactional_id.as_ref().map(|id| id.as_str().to_owned());
+    let from = From { id, adds: call.version >= ADDS, by_id: call.version >= BY_ID };
+    let topic = |topic: TopicProduceData| one_topic(node, &from, topic);
     let responses: Vec<TopicProduceResponse> = request.topic_data.into_iter().map(topic).collect();
     if acks == 0 {
         return Reply::Nothing;
@@ -49,9 +56,17 @@ pub(super) fn refuse(request: &ProduceRequest, error: i16) -> ProduceResponse {
     ProduceResponse::default().with_responses(request.topic_data.iter().map(topic).collect())
 }
 
-fn one_topic(node: &mut Node, call: &Call, topic: TopicProduceData) -> TopicProduceResponse {
-    let by_id = call.version >= BY_ID;
-    let name = match by_id {
+/// How a request writes.
+struct From {
+    /// Its transactional id.
+    id: Option<String>,
+    /// Partitions become part of the transaction by it.
+    adds: bool,
+    by_id: bool,
+}
+
+fn one_topic(node: &mut Node, from: &From, topic: TopicProduceData) -> TopicProduceResponse {
+    let name = match from.by_id {
         true => node.topics.name_of(topic.topic_id).map(str::to_owned),
         false => Some(topic.name.to_string()),
     };
@@ -59,7 +74,7 @@ fn one_topic(node: &mut Node, call: &Call, topic: TopicProduceData) -> TopicProd
     for data in topic.partition_data {
         let index = data.index;
         let appended = match &name {
-            Some(name) => append(node, name, data),
+            Some(name) => append(node, from, name, data),
             None => Err(ResponseError::UnknownTopicId.into()),
         };
         responses.push(match appended {
@@ -86,16 +101,50 @@ fn refused(index: i32, error: i16, message: Option<String>) -> PartitionProduceR
         .with_log_start_offset(-1)
 }
 
+/// Whether a batch of a transaction may be written. One whose transaction is open in the log already
+/// is part of it; any other asks the coordinator.
+fn join(
+    node: &mut Node,
+    from: &From,
+    (topic, partition): (&str, i32),
+    batch: &Batch,
+) -> Result<(), Refusal> {
+    let producer = (batch.producer_id(), batch.producer_epoch());
+    let id = from.id.as_deref().ok_or(ResponseError::TransactionalIdAuthorizationFailed)?;
+    let log = node.topics.log(topic, partition).ok_or(ResponseError::UnknownTopicOrPartition)?;
+    if log.has_open_transaction(producer) {
+        return Ok(());
+    }
+    if from.adds && batch.base_sequence() != 0 && !log.producers.knows(producer.0) {
+        let message = format!(
+            "Invalid sequence number for producer {} at its first batch of the partition: {}",
+            producer.0,
+            batch.base_sequence()
+        );
+        return Err(Refusal::new(ResponseError::OutOfOrderSequenceNumber, message));
+    }
+    let part = Part::Partition(topic.to_owned(), partition);
+    match node.join_transaction(id, producer, part, from.adds)? {
+        true => Ok(()),
+        false => Err(ResponseError::InvalidTxnState.into()),
+    }
+}
+
 fn append(
     node: &mut Node,
+    from: &From,
     name: &str,
     data: PartitionProduceData,
 ) -> Result<(Appended, i64), Refusal> {
     let now = node.now;
+    node.topics.log(name, data.index).ok_or(ResponseError::UnknownTopicOrPartition)?;
+    let batch = only_batch(&data.records.unwrap_or_default())?;
+    if batch.is_transactional() {
+        join(node, from, (name, data.index), &batch)?;
+    }
     let topic = node.topics.get_mut(name).ok_or(ResponseError::UnknownTopicOrPartition)?;
     let index = usize::try_from(data.index).unwrap_or(usize::MAX);
     let log = topic.partitions.get_mut(index).ok_or(ResponseError::UnknownTopicOrPartition)?;
-    let batch = only_batch(&data.records.unwrap_or_default())?;
     check(&batch, &topic.config, now)?;
     let rules = AppendRules {
         segment_bytes: topic.config.segment_bytes,

@@ -20,7 +20,7 @@ use crate::raw::{Raw, batch_at, idempotent, text, topic};
 use crate::streams_groups::{beat, counting, join};
 
 /// A new, empty directory for one test.
-fn directory(name: &str) -> PathBuf {
+pub(crate) fn directory(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     if path.exists() {
         fs::remove_dir_all(&path).unwrap();
@@ -42,7 +42,7 @@ fn values(broker: &Broker, name: &str) -> Vec<String> {
 }
 
 /// The files of all partitions, largest name last.
-fn log_files(path: &Path) -> Vec<PathBuf> {
+pub(crate) fn log_files(path: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![path.join("topics")];
     while let Some(folder) = folders.pop() {

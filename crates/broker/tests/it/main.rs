@@ -13,4 +13,5 @@ mod records;
 mod streams_groups;
 mod streams_groups_model;
 mod topics;
+mod transactions;
 mod versions;

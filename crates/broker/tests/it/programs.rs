@@ -104,6 +104,15 @@ fn by_key(records: Vec<StoredRecord>) -> BTreeMap<Option<Bytes>, Vec<Bytes>> {
 
 #[test]
 fn java_fills_a_topic_and_kafka_streams_maps_it() {
+    java_maps("at_least_once");
+}
+
+#[test]
+fn kafka_streams_maps_a_topic_exactly_once() {
+    java_maps("exactly_once_v2");
+}
+
+fn java_maps(guarantee: &str) {
     let broker = start();
     let bootstrap = broker.bootstrap();
     run(java(&["Gen", &bootstrap, "in", "3", "2000", "50", "40"]), "");
@@ -111,10 +120,11 @@ fn java_fills_a_topic_and_kafka_streams_maps_it() {
     assert_eq!(input.len(), 2000);
     assert_eq!(input.iter().map(|record| record.partition).max(), Some(2));
 
-    let state = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("java-map");
+    let state = format!("java-map-{guarantee}");
+    let state = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(state);
     let _ = std::fs::remove_dir_all(&state);
     let state = state.to_str().unwrap();
-    let bench = ["Bench", &bootstrap, "map", "at_least_once", "2000", "2", state, "java-map", "in"];
+    let bench = ["Bench", &bootstrap, "map", guarantee, "2000", "2", state, "java-map", "in"];
     let told = run(java(&bench), "");
     assert!(told.contains("\"records\":2000,"), "{told}");
 

@@ -1,6 +1,7 @@
 //! Every request in every version that is advertised for it gets an answer that fits the version.
 
 use kstreams_broker::{Broker, BrokerConfig};
+use kstreams_protocol::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
 use kstreams_protocol::messages::create_topics_request::CreatableTopic;
 use kstreams_protocol::messages::delete_records_request::{
     DeleteRecordsPartition, DeleteRecordsTopic,
@@ -20,6 +21,9 @@ use kstreams_protocol::messages::offset_fetch_request::{
 };
 use kstreams_protocol::messages::offset_for_leader_epoch_request::{
     OffsetForLeaderPartition, OffsetForLeaderTopic,
+};
+use kstreams_protocol::messages::txn_offset_commit_request::{
+    TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
 };
 use kstreams_protocol::messages::*;
 use kstreams_protocol::protocol::Request;
@@ -221,4 +225,44 @@ fn groups() {
         });
     }
     each(0, 5, |_| ListGroupsRequest::default());
+}
+
+#[test]
+fn transactions() {
+    let id = || TransactionalId(text("t"));
+    each(0, 5, |_| {
+        InitProducerIdRequest::default()
+            .with_transactional_id(Some(id()))
+            .with_transaction_timeout_ms(1000)
+    });
+    each(0, 3, |_| {
+        let topics =
+            AddPartitionsToTxnTopic::default().with_name(topic("t")).with_partitions(vec![0, 1]);
+        AddPartitionsToTxnRequest::default()
+            .with_v3_and_below_transactional_id(id())
+            .with_v3_and_below_topics(vec![topics])
+    });
+    each(0, 4, |_| {
+        AddOffsetsToTxnRequest::default()
+            .with_transactional_id(id())
+            .with_group_id(GroupId(text("g")))
+    });
+    each(0, 5, |_| EndTxnRequest::default().with_transactional_id(id()));
+    for name in ["t", "other"] {
+        each(0, 5, |_| {
+            let partition = TxnOffsetCommitRequestPartition::default()
+                .with_committed_leader_epoch(-1)
+                .with_committed_metadata(None);
+            let topics = TxnOffsetCommitRequestTopic::default()
+                .with_name(topic(name))
+                .with_partitions(vec![partition]);
+            TxnOffsetCommitRequest::default()
+                .with_transactional_id(id())
+                .with_group_id(GroupId(text("g")))
+                .with_generation_id(-1)
+                .with_topics(vec![topics])
+        });
+    }
+    each(0, 0, |_| DescribeTransactionsRequest::default().with_transactional_ids(vec![id()]));
+    each(0, 1, |_| ListTransactionsRequest::default().with_duration_filter(-1));
 }

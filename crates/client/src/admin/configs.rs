@@ -1,4 +1,4 @@
-//! Configs of topics: describe, alter.
+//! Configs of topics and groups: describe, alter.
 
 use super::topics::text;
 use super::{Asking, Destination, Kind, Reply};
@@ -14,19 +14,24 @@ use std::collections::BTreeMap;
 
 /// The resource type "topic".
 const TOPIC: i8 = 2;
+/// The resource type "group".
+const GROUP: i8 = 32;
 
+/// Whose configs.
 #[derive(Debug)]
-pub(crate) struct DescribeConfigs {
-    pub(crate) topics: Vec<Topic>,
+pub(crate) enum DescribeConfigs {
+    Topics(Vec<Topic>),
+    Groups(Vec<Topic>),
 }
 
 impl Kind for DescribeConfigs {
     type Key = Topic;
     type Value = BTreeMap<String, Option<String>>;
-    const WHAT: &'static str = "configs of topic";
+    const WHAT: &'static str = "configs of";
 
     fn keys(&self) -> Vec<Topic> {
-        self.topics.clone()
+        let (Self::Topics(names) | Self::Groups(names)) = self;
+        names.clone()
     }
 
     fn destination(&self, _key: &Topic) -> Destination {
@@ -34,9 +39,13 @@ impl Kind for DescribeConfigs {
     }
 
     fn request(&self, keys: &[Topic], _asking: &Asking<'_>) -> Request {
+        let kind = match self {
+            Self::Topics(_) => TOPIC,
+            Self::Groups(_) => GROUP,
+        };
         let resource = |key: &Topic| {
             DescribeConfigsResource::default()
-                .with_resource_type(TOPIC)
+                .with_resource_type(kind)
                 .with_resource_name(text(key))
                 .with_configuration_keys(None)
         };
@@ -45,12 +54,12 @@ impl Kind for DescribeConfigs {
 
     fn read(&self, _keys: &[Topic], response: Response) -> Vec<(Topic, Reply<Self::Value>)> {
         let Response::DescribeConfigs(response) = response else { return Vec::new() };
-        let replies = response.results.iter().map(|topic| {
-            let reply = Reply::of(topic.error_code, topic.error_message.as_deref(), || {
+        let replies = response.results.iter().map(|found| {
+            let reply = Reply::of(found.error_code, found.error_message.as_deref(), || {
                 let value = |value: &Option<_>| value.as_ref().map(ToString::to_string);
-                topic.configs.iter().map(|c| (c.name.to_string(), value(&c.value))).collect()
+                found.configs.iter().map(|c| (c.name.to_string(), value(&c.value))).collect()
             });
-            (topic.resource_name.as_str().into(), reply)
+            (found.resource_name.as_str().into(), reply)
         });
         replies.collect()
     }

@@ -173,6 +173,7 @@ impl Fetcher {
         cx.events.push(Event::Fetched(Fetched {
             reader: self.reader,
             partition: name.clone(),
+            position: offset,
             batches: ready.batches,
             next_offset: ready.next_offset.unwrap_or(offset),
             high_watermark: now.high_watermark,

@@ -61,7 +61,13 @@ pub const KEYS: &[ConfigKey] = &[
         None,
         "Prefix of the names of threads and clients; default: application.id and the process id.",
     ),
-    number("commit.interval.ms", 0, MAX, "30000", "Time between commits in ms."),
+    number(
+        "commit.interval.ms",
+        0,
+        MAX,
+        "30000",
+        "Time between commits in ms; default with exactly_once_v2: 100.",
+    ),
     choice(
         "compatibility",
         &["correct", "java-4.4"],
@@ -152,9 +158,9 @@ pub const KEYS: &[ConfigKey] = &[
     number("poll.ms", 0, MAX_INT, "100", "Longest time in ms that an idle stream thread sleeps."),
     choice(
         "processing.guarantee",
-        &["at_least_once"],
+        &["at_least_once", "exactly_once_v2"],
         "at_least_once",
-        "The processing guarantee; exactly_once_v2 is not there yet.",
+        "The processing guarantee.",
     ),
     number(
         "reconnect.backoff.max.ms",
@@ -231,6 +237,12 @@ pub const KEYS: &[ConfigKey] = &[
         "none",
         "Optimizations of the topology; none is there yet.",
     ),
+    ConfigKey {
+        name: "transaction.timeout.ms",
+        kind: ValueKind::Number { min: 1, max: MAX_INT },
+        default: None,
+        doc: "Time in ms after which a transaction without an end is aborted; default: 10000, or half of the group's session timeout if that is less.",
+    },
 ];
 
 pub(super) fn find(name: &str) -> Option<&'static ConfigKey> {

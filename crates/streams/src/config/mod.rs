@@ -13,7 +13,7 @@ use std::time::Duration;
 
 pub use self::key::{ConfigKey, ValueKind};
 pub use self::keys::KEYS;
-pub(crate) use self::settings::Settings;
+pub(crate) use self::settings::{Guarantee, Settings};
 
 /// The settings of an application.
 ///
@@ -88,6 +88,13 @@ impl StreamsConfig {
     #[must_use]
     pub fn commit_interval(self, interval: Duration) -> Self {
         self.put("commit.interval.ms", interval.as_millis())
+    }
+
+    /// `processing.guarantee=exactly_once_v2`: what is read, what is written and what the stores hold is committed together,
+    /// or not at all. Commits come every 100 ms then, if [`Self::commit_interval`] does not say otherwise.
+    #[must_use]
+    pub fn exactly_once(self) -> Self {
+        self.put("processing.guarantee", "exactly_once_v2")
     }
 
     /// `state.dir`

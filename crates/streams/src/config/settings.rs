@@ -11,6 +11,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// What `processing.guarantee` promises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Guarantee {
+    AtLeastOnce,
+    ExactlyOnce,
+}
+
+/// Time between commits with [`Guarantee::ExactlyOnce`]: nobody sees a result before its commit.
+const EXACTLY_ONCE_COMMIT_INTERVAL: Duration = Duration::from_millis(100);
+
 /// Checked settings.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
@@ -19,6 +29,9 @@ pub(crate) struct Settings {
     pub(crate) client_id: Option<String>,
     pub(crate) state_dir: PathBuf,
     pub(crate) stream_threads: usize,
+    pub(crate) guarantee: Guarantee,
+    /// Unless it is left to the session timeout of the group.
+    pub(crate) transaction_timeout: Option<Duration>,
     pub(crate) commit_interval: Duration,
     pub(crate) poll: Duration,
     pub(crate) max_task_idle: Option<Duration>,
@@ -75,6 +88,10 @@ impl Settings {
         let application_id = values.text("application.id")?;
         check_name("application", application_id).map_err(|e| Error::config(e.to_string()))?;
         let java = values.text("compatibility")? == "java-4.4";
+        let guarantee = match values.text("processing.guarantee")? {
+            "exactly_once_v2" => Guarantee::ExactlyOnce,
+            _ => Guarantee::AtLeastOnce,
+        };
         Ok(Settings {
             application_id: application_id.into(),
             bootstrap_servers: bootstrap(values.text("bootstrap.servers")?)?,
@@ -83,7 +100,14 @@ impl Settings {
                 .get("state.dir")
                 .map_or_else(|| std::env::temp_dir().join("kafka-streams"), PathBuf::from),
             stream_threads: values.size("num.stream.threads")?,
-            commit_interval: values.time("commit.interval.ms")?,
+            guarantee,
+            transaction_timeout: transaction_timeout(config)?,
+            commit_interval: match guarantee {
+                Guarantee::ExactlyOnce if !config.is_set("commit.interval.ms") => {
+                    EXACTLY_ONCE_COMMIT_INTERVAL
+                }
+                _ => values.time("commit.interval.ms")?,
+            },
             poll: values.time("poll.ms")?,
             max_task_idle: match values.number("max.task.idle.ms")? {
                 -1 => None,
@@ -107,6 +131,11 @@ impl Settings {
             wire: wire_settings(&values)?,
         })
     }
+}
+
+fn transaction_timeout(config: &StreamsConfig) -> Result<Option<Duration>> {
+    let given = config.is_set("transaction.timeout.ms");
+    given.then(|| Values(config).time("transaction.timeout.ms")).transpose()
 }
 
 fn source_settings(values: &Values<'_>) -> Result<SourceSettings> {
@@ -193,7 +222,7 @@ mod tests {
             StreamsConfig::new("a", "h:1").stream_threads(0),
             "num.stream.threads cannot be \"0\"",
         );
-        let error = StreamsConfig::new("a", "h:1").set("processing.guarantee", "exactly_once_v2");
+        let error = StreamsConfig::new("a", "h:1").set("processing.guarantee", "exactly_once");
         assert!(error.expect_err("refused").to_string().contains("takes one of at_least_once"));
     }
 }

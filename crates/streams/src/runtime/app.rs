@@ -1,36 +1,25 @@
 //! `KafkaStreams`: the handle of a running application.
 
 use super::clock::{Clock, SystemClock};
-use super::lifecycle::{State, ThreadState, of_threads};
-use super::thread::ThreadParts;
+use super::cluster::{Cluster, Networks};
+use super::lifecycle::{State, ThreadState};
+use super::shared::{Listener, Shared};
 use super::{thread_main, topics};
 use crate::config::{Settings, StreamsConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::state::{StateDirectory, clean_up};
-use crate::task::TaskPlan;
 use crate::topology::Topology;
+use kstreams_client::Network;
 use kstreams_client::driver::tcp::TcpNetwork;
-use kstreams_client::{
-    Client, ClientConfig, Compression, ErrorKind as ClientErrorKind, FetchConfig, GroupConfig,
-    Isolation, Network, ProducerConfig, Results, Topic, TopicDescription, Waker,
-};
-use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// How long `start` looks for the cluster and its topics.
-const FIND_CLUSTER: Duration = Duration::from_secs(10);
-/// How long a topic may be missing: one that was just made needs a moment to be known everywhere.
-const FIND_TOPICS: Duration = Duration::from_secs(3);
 /// How long a handle that is dropped waits for its threads.
 const CLOSE_ON_DROP: Duration = Duration::from_secs(30);
-
-type Listener = Box<dyn Fn(State, State) + Send + Sync>;
-type Networks = Arc<dyn Fn() -> io::Result<Box<dyn Network>> + Send + Sync>;
 
 /// A running application. The handle is the only thing that threads share; dropping it closes the application.
 ///
@@ -66,15 +55,12 @@ impl KafkaStreams {
 
     /// The state.
     pub fn state(&self) -> State {
-        self.shared.lock().state
+        self.shared.state()
     }
 
     /// Waits until `wanted` is reached, at most `timeout`; gives the state at that moment.
     pub fn wait_for(&self, timeout: Duration, wanted: impl Fn(State) -> bool) -> State {
-        let guard = self.shared.lock();
-        let waited =
-            self.shared.changed.wait_timeout_while(guard, timeout, |inner| !wanted(inner.state));
-        waited.unwrap_or_else(PoisonError::into_inner).0.state
+        self.shared.wait_for(timeout, wanted)
     }
 
     /// Commits, closes all tasks and leaves the group; waits for it at most `timeout`.
@@ -92,7 +78,7 @@ impl KafkaStreams {
             // A panic was reported by the thread itself.
             let _ = thread.join();
         }
-        self.shared.lock().error.take().map_or(Ok(()), Err)
+        self.shared.take_error().map_or(Ok(()), Err)
     }
 
     /// Runs until Ctrl-C or SIGTERM, then closes; or until the application fails. A second signal ends the process at once.
@@ -195,7 +181,7 @@ impl KafkaStreamsBuilder {
             .networks
             .unwrap_or_else(|| Arc::new(|| Ok(Box::new(TcpNetwork::new()?) as Box<dyn Network>)));
         let cluster = Cluster { settings: settings.clone(), networks };
-        cluster.find_topics(&self.topology)?;
+        let transaction_timeout = cluster.find(&self.topology)?;
         let directory = open_directory(&self.topology, &settings)?;
         let process =
             directory.as_ref().map_or_else(Uuid::new_v4, |directory| directory.process_id());
@@ -205,7 +191,13 @@ impl KafkaStreamsBuilder {
         app.shared.become_state(State::Rebalancing);
         for index in 0..settings.stream_threads {
             let name = cluster.thread_name(process, index);
-            let parts = cluster.thread_parts(&self.topology, &directory, process, &name, index)?;
+            let parts = cluster.thread_parts(
+                &self.topology,
+                &directory,
+                process,
+                index,
+                transaction_timeout,
+            )?;
             app.shared.add_thread(parts.client.waker());
             let shared = app.shared.clone();
             let thread = spawn(&name, move || {
@@ -235,252 +227,4 @@ fn open_directory(topology: &Topology, settings: &Settings) -> Result<Option<Arc
     let directory =
         StateDirectory::open(&settings.state_dir, &settings.application_id, Uuid::new_v4())?;
     Ok(Some(Arc::new(directory)))
-}
-
-/// What all clients of the application have in common.
-struct Cluster {
-    settings: Arc<Settings>,
-    networks: Networks,
-}
-
-impl Cluster {
-    fn client(&self, name: &str) -> Result<Client> {
-        let settings = &self.settings;
-        let wire = &settings.wire;
-        let per_thread = settings.memory_budget / 8 / settings.stream_threads;
-        let fetch = FetchConfig {
-            isolation: Isolation::ReadCommitted,
-            max_wait: wire.fetch_max_wait,
-            max_bytes: wire.fetch_max_bytes as i32,
-            max_partition_bytes: wire.partition_max_bytes as i32,
-            buffer_bytes: per_thread.max(1 << 20),
-            ..FetchConfig::default()
-        };
-        let changelog = FetchConfig { isolation: Isolation::ReadUncommitted, ..fetch.clone() };
-        let config = ClientConfig {
-            client_id: name.to_string(),
-            request_timeout: wire.request_timeout,
-            // Tasks wait for the brokers as long as they may.
-            operation_timeout: settings.task_timeout.max(wire.request_timeout),
-            reconnect_backoff: wire.reconnect_backoff,
-            reconnect_backoff_max: wire.reconnect_backoff_max,
-            retry_backoff: wire.retry_backoff,
-            metadata_max_age: wire.metadata_max_age,
-            source: fetch,
-            changelog,
-            seed: Uuid::new_v4().as_u64_pair().0,
-            ..ClientConfig::new(&settings.bootstrap_servers.join(","))
-        };
-        let no_network = |error: io::Error| {
-            Error::new(ErrorKind::Broker, "cannot open the network").with_source(error)
-        };
-        let network = (self.networks)().map_err(no_network)?;
-        let (client, driver) = Client::new(config, network);
-        let clock = Arc::new(kstreams_client::SystemClock::new());
-        driver.spawn(&format!("{name}-driver"), clock).map_err(no_network)?;
-        Ok(client)
-    }
-
-    /// Checks that the cluster is there and has the topics of users.
-    fn find_topics(&self, topology: &Topology) -> Result<()> {
-        let bootstrap = self.settings.bootstrap_servers.join(",");
-        let unreachable = |why: String| {
-            let message = format!(
-                "no broker of bootstrap.servers={bootstrap} can be reached: {why}; check the address and that the broker runs"
-            );
-            Error::new(ErrorKind::Broker, message)
-        };
-        let mut client = self.client(&format!("{}-admin", self.settings.application_id))?;
-        let wanted: Vec<Topic> = topics::external_topics(topology.graph()).into_iter().collect();
-        let clock = SystemClock::default();
-        let since = clock.now().monotonic;
-        loop {
-            let found = client.describe_topics(wanted.clone()).wait(FIND_CLUSTER);
-            let missing = missing_topics(found.map_err(|error| unreachable(error.to_string()))?)?;
-            if missing.is_empty() {
-                return Ok(());
-            }
-            if clock.now().monotonic - since > FIND_TOPICS {
-                let message = format!(
-                    "the cluster at {bootstrap} does not have {}: create what the application reads and writes before it starts",
-                    missing.join(", ")
-                );
-                return Err(Error::new(ErrorKind::Broker, message));
-            }
-            client.wait(Duration::from_millis(100));
-        }
-    }
-
-    fn thread_name(&self, process: Uuid, index: usize) -> String {
-        let client = self.settings.client_id.clone();
-        let client =
-            client.unwrap_or_else(|| format!("{}-{process}", self.settings.application_id));
-        format!("{client}-StreamThread-{}", index + 1)
-    }
-
-    fn thread_parts(
-        &self,
-        topology: &Topology,
-        directory: &Option<Arc<StateDirectory>>,
-        process: Uuid,
-        name: &str,
-        index: usize,
-    ) -> Result<ThreadParts> {
-        let settings = &self.settings;
-        let group = topics::group_topology(topology.graph(), settings);
-        let wire = &settings.wire;
-        let producer = ProducerConfig {
-            batch_size: wire.batch_size,
-            linger: wire.linger,
-            max_request_size: wire.max_request_size,
-            // The thread pauses at the bound by itself; a record in hand is never refused.
-            buffer_memory: usize::MAX,
-            compression: Compression::from_name(&wire.compression).unwrap_or(Compression::None),
-            delivery_timeout: wire.delivery_timeout,
-            ..ProducerConfig::default()
-        };
-        Ok(ThreadParts {
-            client: self.client(name)?,
-            settings: settings.clone(),
-            plan: TaskPlan {
-                topology: topology.clone(),
-                application_id: settings.application_id.clone(),
-                source: settings.source.clone(),
-                log_mode: settings.log_mode,
-            },
-            group: GroupConfig {
-                description: Some(topics::description(topology.graph(), &settings.application_id)),
-                ..GroupConfig::new(&*settings.application_id, process.to_string(), group)
-            },
-            producer,
-            directory: directory.clone(),
-            cleans: index == 0,
-        })
-    }
-}
-
-/// The topics that the cluster says it does not have.
-fn missing_topics(found: Results<Topic, TopicDescription>) -> Result<Vec<String>> {
-    let mut missing = Vec::new();
-    for (topic, result) in found {
-        match result {
-            Ok(_) => {}
-            Err(error) if error.kind() == ClientErrorKind::NotFound => {
-                missing.push(topic.to_string());
-            }
-            Err(error) => {
-                return Err(Error::new(ErrorKind::Broker, format!("topic {topic}: {error}")));
-            }
-        }
-    }
-    Ok(missing)
-}
-
-/// What the handle and the threads share.
-pub(super) struct Shared {
-    inner: Mutex<Inner>,
-    changed: Condvar,
-    listener: Option<Listener>,
-}
-
-struct Inner {
-    state: State,
-    threads: Vec<ThreadState>,
-    closing: bool,
-    error: Option<Error>,
-    wakers: Vec<Waker>,
-    /// Changes of the state that the listener was not told yet.
-    untold: VecDeque<(State, State)>,
-    telling: bool,
-}
-
-impl Shared {
-    fn new(listener: Option<Listener>) -> Self {
-        let inner = Inner {
-            state: State::Created,
-            threads: Vec::new(),
-            closing: false,
-            error: None,
-            wakers: Vec::new(),
-            untold: VecDeque::new(),
-            telling: false,
-        };
-        Shared { inner: Mutex::new(inner), changed: Condvar::new(), listener }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add_thread(&self, waker: Waker) {
-        let mut inner = self.lock();
-        inner.threads.push(ThreadState::Starting);
-        inner.wakers.push(waker);
-    }
-
-    pub(super) fn is_closing(&self) -> bool {
-        self.lock().closing
-    }
-
-    fn request_close(&self) {
-        self.become_state(State::PendingShutdown);
-        let mut inner = self.lock();
-        inner.closing = true;
-        inner.wakers.iter().for_each(Waker::wake);
-        let has_threads = !inner.threads.is_empty();
-        drop(inner);
-        if !has_threads {
-            self.become_state(State::NotRunning);
-        }
-    }
-
-    /// A thread failed: the whole instance stops.
-    pub(super) fn thread_failed(&self, error: Error) {
-        self.lock().error.get_or_insert(error);
-        self.become_state(State::PendingError);
-        let mut inner = self.lock();
-        inner.closing = true;
-        inner.wakers.iter().for_each(Waker::wake);
-    }
-
-    pub(super) fn thread_state(&self, index: usize, state: ThreadState) {
-        let next = {
-            let mut inner = self.lock();
-            if inner.threads[index] == state {
-                return;
-            }
-            inner.threads[index] = state;
-            match inner.threads.iter().all(|thread| *thread == ThreadState::Dead) {
-                true if inner.state == State::PendingError => Some(State::Error),
-                true => Some(State::NotRunning),
-                false => of_threads(&inner.threads),
-            }
-        };
-        if let Some(next) = next {
-            self.become_state(next);
-        }
-    }
-
-    fn become_state(&self, next: State) {
-        let mut inner = self.lock();
-        if !inner.state.may_become(next) {
-            return;
-        }
-        let before = std::mem::replace(&mut inner.state, next);
-        tracing::info!(from = %before, to = %next, "application");
-        inner.untold.push_back((next, before));
-        self.changed.notify_all();
-        if std::mem::replace(&mut inner.telling, true) {
-            return;
-        }
-        // One thread at a time tells, outside the lock and in order; the listener may use the handle.
-        while let Some((next, before)) = inner.untold.pop_front() {
-            drop(inner);
-            if let Some(listener) = &self.listener {
-                listener(next, before);
-            }
-            inner = self.lock();
-        }
-        inner.telling = false;
-    }
 }

@@ -5,7 +5,8 @@ use crate::record::Headers;
 use crate::task::{Outgoing, Placement, RecordCollector, TopicHandle, partition_for_key};
 use bytes::Bytes;
 use kstreams_client::{
-    AppendError, Flushed, PartitionHandle, Pending, Producer, TopicPartition, TopicState,
+    AppendError, Committed, CommittedOffset, Flushed, GroupMetadata, PartitionHandle, Pending,
+    Producer, TopicPartition, TopicState,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -110,6 +111,28 @@ impl ProducerCollector {
 
     pub(super) fn flush(&mut self) -> Pending<Flushed> {
         self.producer.flush()
+    }
+
+    /// Commits the transaction with everything that was ever appended and with `offsets`.
+    pub(super) fn commit(
+        &mut self,
+        offsets: BTreeMap<TopicPartition, CommittedOffset>,
+        group: Option<GroupMetadata>,
+    ) -> Pending<Committed> {
+        self.producer.commit(offsets, group)
+    }
+
+    /// Forgets the records that wait for metadata: they are not part of a commit any more.
+    pub(super) fn discard(&mut self) {
+        for topic in &mut self.topics {
+            topic.deferred.clear();
+        }
+        self.deferred_bytes = 0;
+    }
+
+    /// Aborts the transaction; a producer that is `fenced` starts anew instead.
+    pub(super) fn undo(&mut self, fenced: bool) -> Pending<()> {
+        if fenced { self.producer.init() } else { self.producer.abort() }
     }
 
     /// The producer's handle of a partition, if something was ever written to it.

@@ -1,6 +1,7 @@
 //! The embedded broker, for examples and tests.
 
 use super::app::{KafkaStreams, KafkaStreamsBuilder};
+use super::cluster::Networks;
 use super::collector::ProducerCollector;
 use super::task_slot::client_error;
 use crate::config::StreamsConfig;
@@ -40,8 +41,11 @@ impl EmbeddedBroker {
     /// # Errors
     /// When no port is free.
     pub fn start() -> Result<Self> {
-        let broker =
-            Broker::builder().in_memory().config(BrokerConfig::quick()).start().map_err(failed)?;
+        EmbeddedBroker::with_config(BrokerConfig::quick())
+    }
+
+    pub(super) fn with_config(config: BrokerConfig) -> Result<Self> {
+        let broker = Broker::builder().in_memory().config(config).start().map_err(failed)?;
         Ok(EmbeddedBroker { broker })
     }
 
@@ -141,9 +145,14 @@ impl EmbeddedBroker {
 
     /// Prepares an application on this broker, over memory instead of a socket.
     pub fn builder(&self, topology: Topology, config: StreamsConfig) -> KafkaStreamsBuilder {
+        let networks = self.networks();
+        KafkaStreams::builder(topology, config).networks(move || networks())
+    }
+
+    /// How the clients of an application reach it.
+    pub(super) fn networks(&self) -> Networks {
         let connect = self.broker.connector();
-        let networks = move || network(connect.clone());
-        KafkaStreams::builder(topology, config).networks(networks)
+        Arc::new(move || network(connect.clone()))
     }
 
     /// Starts an application on this broker.

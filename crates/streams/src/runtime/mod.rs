@@ -5,14 +5,23 @@
 
 mod app;
 mod clock;
+mod cluster;
 mod collector;
 #[cfg(feature = "embedded")]
 mod embedded;
+
+#[cfg(all(test, feature = "embedded"))]
+mod crash_tests;
 mod lifecycle;
+mod pace;
 mod positions;
 mod purge;
+mod recovery;
+mod shared;
 mod task_slot;
 mod thread;
+mod thread_assignment;
+mod thread_closing;
 mod thread_commit;
 mod thread_main;
 mod topics;

@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 pub(super) struct InputPosition {
     /// The offset behind the last record that the broker had, when we last heard.
     end: Option<i64>,
+    /// Where what comes next begins; not known before the position is.
+    next: Option<i64>,
     /// Shares of the read-ahead budget, each with the position at which its records are used up.
     credits: VecDeque<(i64, Credit)>,
 }
@@ -17,9 +19,19 @@ impl InputPosition {
         self.end = Some(self.end.unwrap_or(end).max(end));
     }
 
-    /// Notes what was fetched; gives the batches' credit to the books.
-    pub(super) fn fetched(&mut self, fetched: &Fetched) {
+    /// Reading begins there; what was fetched elsewhere is of no use any more.
+    pub(super) fn start_at(&mut self, offset: i64) {
+        self.next = Some(offset);
+    }
+
+    /// Notes what was fetched, unless it was for an earlier reading of the partition.
+    pub(super) fn accepts(&mut self, fetched: &Fetched) -> bool {
+        if self.next != Some(fetched.position) {
+            return false;
+        }
+        self.next = Some(fetched.next_offset);
         self.end = Some(fetched.last_stable_offset.max(fetched.next_offset));
+        true
     }
 
     pub(super) fn hold(&mut self, next_offset: i64, credit: Credit) {

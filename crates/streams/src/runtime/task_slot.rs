@@ -246,6 +246,9 @@ impl TaskSlot {
                 Some(CommittedOffset { offset, leader_epoch, metadata }) => {
                     let time = offset_metadata::decode(&metadata).unwrap_or(-1);
                     task.start_at(&partition.topic, partition.partition, offset, time);
+                    if let Some(input) = self.inputs.get_mut(&partition) {
+                        input.start_at(offset);
+                    }
                     Start::Offset { offset, leader_epoch }
                 }
                 None => Start::Reset,
@@ -260,8 +263,10 @@ impl TaskSlot {
     pub(super) fn add_input(&mut self, fetched: Fetched, now: Now) -> Result<()> {
         let Phase::Running(task) = &mut self.phase else { return Ok(()) };
         let Some(input) = self.inputs.get_mut(&fetched.partition) else { return Ok(()) };
+        if !input.accepts(&fetched) {
+            return Ok(());
+        }
         task.set_wall_clock(now.wall);
-        input.fetched(&fetched);
         let Fetched { partition, batches, next_offset, credit, .. } = fetched;
         let position = task.add(&partition.topic, partition.partition, batches, next_offset)?;
         if let Some(position) = position {
@@ -275,7 +280,13 @@ impl TaskSlot {
     /// Takes records of a changelog.
     pub(super) fn add_changelog(&mut self, fetched: Fetched) -> Result<()> {
         let Phase::Restoring(restoring) = &mut self.phase else { return Ok(()) };
-        restoring.add(&fetched.partition.topic, fetched.batches, fetched.next_offset)
+        let Fetched { partition, position, batches, next_offset, .. } = fetched;
+        // What an earlier restore asked for is of no use any more.
+        let next = restoring.stores.iter().find(|store| store.changelog == partition.topic);
+        if next.is_none_or(|store| store.position != Some(position)) {
+            return Ok(());
+        }
+        restoring.add(&partition.topic, batches, next_offset)
     }
 
     pub(super) fn reads(&self, reader: Reader, partition: &TopicPartition) -> bool {
@@ -293,6 +304,9 @@ impl TaskSlot {
     pub(super) fn reset(&mut self, partition: &TopicPartition, to: i64) {
         if let Phase::Running(task) = &mut self.phase {
             task.start_at(&partition.topic, partition.partition, to, -1);
+            if let Some(input) = self.inputs.get_mut(partition) {
+                input.start_at(to);
+            }
         }
     }
 

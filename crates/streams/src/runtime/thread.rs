@@ -6,8 +6,11 @@
 use super::clock::Now;
 use super::collector::ProducerCollector;
 use super::lifecycle::ThreadState;
+use super::pace::Pace;
 use super::purge::Purge;
-use super::task_slot::{SlotContext, TaskSlot, client_error};
+use super::recovery::Recovery;
+use super::task_slot::{TaskSlot, client_error};
+use super::thread_closing::Closing;
 use super::thread_commit::Commit;
 use super::topics;
 use crate::config::Settings;
@@ -16,8 +19,8 @@ use crate::processor::TaskId;
 use crate::state::{StateDirectory, StoreBudget};
 use crate::task::{RecordCollector, TaskPlan};
 use kstreams_client::{
-    Client, ClientError, Event, Fetched, GroupConfig, GroupStatus, GroupStatusKind, Pending,
-    ProducerConfig, Reader, Tasks, TopicPartition,
+    Client, ClientError, Event, Fetched, GroupConfig, GroupStatus, GroupStatusKind, ProducerConfig,
+    Reader, TopicPartition,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,12 +28,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Records that a task may process before the thread looks around.
-const RECORDS_A_TURN: usize = 1000;
-/// How long the group has to take notice of a member that leaves; if no broker can be reached, its session ends by itself.
-const LEAVE: Duration = Duration::from_secs(5);
-/// How long the last commit may take while closing.
-const LAST_COMMIT: Duration = Duration::from_secs(20);
 /// How long source topics may be missing before it is an error; a topic that was just made needs a moment.
 const MISSING_TOPICS: Duration = Duration::from_secs(5);
 
@@ -64,26 +61,20 @@ pub(super) struct StreamThread {
     pub(super) collector: Rc<RefCell<ProducerCollector>>,
     pub(super) commit: Commit,
     pub(super) purge: Purge,
+    pub(super) recovery: Recovery,
+    pub(super) pace: Pace,
     pub(super) last_commit: Duration,
     /// The repartition topics of the application, with their names on the cluster.
     pub(super) repartition_topics: BTreeSet<Arc<str>>,
-    plan: TaskPlan,
-    budget: StoreBudget,
-    directory: Option<Arc<StateDirectory>>,
+    pub(super) plan: TaskPlan,
+    pub(super) budget: StoreBudget,
+    pub(super) directory: Option<Arc<StateDirectory>>,
     /// The assignment that is not carried out yet.
-    target: Option<(i32, BTreeSet<TaskId>)>,
-    state: ThreadState,
-    problem: Option<(Duration, Vec<GroupStatus>)>,
-    closing: Closing,
+    pub(super) target: Option<(i32, BTreeSet<TaskId>)>,
+    pub(super) state: ThreadState,
+    pub(super) problem: Option<(Duration, Vec<GroupStatus>)>,
+    pub(super) closing: Closing,
     next_clean: Option<Duration>,
-}
-
-enum Closing {
-    No,
-    /// Since then.
-    Requested(Duration),
-    Leaving(Pending<()>, Duration),
-    Left,
 }
 
 impl StreamThread {
@@ -106,6 +97,8 @@ impl StreamThread {
             settings,
             slots: BTreeMap::new(),
             commit: Commit::Idle,
+            recovery: Recovery::new(),
+            pace: Pace::new(),
             last_commit: now.monotonic,
             repartition_topics,
             plan,
@@ -121,19 +114,12 @@ impl StreamThread {
         self.state
     }
 
-    /// Asks the thread to commit, close its tasks and leave the group.
-    pub(super) fn request_close(&mut self, now: Now) {
-        if matches!(self.closing, Closing::No) {
-            self.closing = Closing::Requested(now.monotonic);
-            self.become_state(ThreadState::PendingShutdown);
-        }
-    }
-
     /// One turn.
     pub(super) fn run_once(&mut self, now: Now) -> Result<Turn> {
         while let Some(event) = self.client.next_event() {
             self.on_event(event, now)?;
         }
+        self.pace.begin_turn(now);
         self.check_problem(now)?;
         let lingering = self.send_output(now)?;
         self.advance_commit(now)?;
@@ -143,6 +129,9 @@ impl StreamThread {
         }
         if !matches!(self.closing, Closing::No) {
             return self.close_tasks(now);
+        }
+        if !self.advance_recovery(now)? {
+            return Ok(Turn::Wait(self.recovery.wait(now)));
         }
         self.reconcile(now)?;
         let moved = self.advance_tasks(now)?;
@@ -177,7 +166,7 @@ impl StreamThread {
                 });
             }
             Event::Assigned { epoch, tasks } => self.on_assigned(epoch, &tasks)?,
-            Event::Lost { error } => self.on_lost(&error),
+            Event::Lost { error } => self.on_lost(&error, now),
             Event::GroupStatus(status) if status.is_empty() => self.problem = None,
             Event::GroupStatus(status) => {
                 tracing::info!(?status, "group status");
@@ -207,38 +196,6 @@ impl StreamThread {
 
     fn slot_of(&mut self, reader: Reader, partition: &TopicPartition) -> Option<&mut TaskSlot> {
         self.slots.values_mut().find(|slot| slot.reads(reader, partition))
-    }
-
-    fn on_assigned(&mut self, epoch: i32, tasks: &Tasks) -> Result<()> {
-        let wanted: BTreeSet<TaskId> =
-            tasks.active.iter().filter_map(topics::from_member_task).collect();
-        let count = self.plan.topology.graph().subtopologies.len() as u32;
-        if let Some(unknown) = wanted.iter().find(|task| task.subtopology >= count) {
-            let message =
-                format!("the group assigned task {unknown}, which the topology does not have");
-            return Err(Error::new(ErrorKind::Broker, message));
-        }
-        self.target = Some((epoch, wanted));
-        Ok(())
-    }
-
-    /// The group gave the tasks to others: nothing of them may be committed.
-    fn on_lost(&mut self, error: &ClientError) {
-        tracing::warn!("all tasks are lost, the member joins again: {error}");
-        self.drop_tasks();
-        self.target = None;
-        self.client.acknowledge(Tasks::default(), 0);
-        self.become_state(ThreadState::Assigned);
-    }
-
-    /// Closes all tasks without a commit.
-    pub(super) fn drop_tasks(&mut self) {
-        self.commit = Commit::Idle;
-        for (task, mut slot) in std::mem::take(&mut self.slots) {
-            if let Err(error) = slot.close(&mut self.client) {
-                tracing::warn!(%task, "while closing: {error}");
-            }
-        }
     }
 
     fn check_problem(&self, now: Now) -> Result<()> {
@@ -276,116 +233,18 @@ impl StreamThread {
         collector.poll(now.monotonic)
     }
 
-    /// Carries out an assignment: commits and closes what is not in it, then opens what is new, then tells the group.
-    fn reconcile(&mut self, now: Now) -> Result<()> {
-        let Some((epoch, wanted)) = &self.target else { return Ok(()) };
-        let (epoch, wanted) = (*epoch, wanted.clone());
-        let given_up: Vec<TaskId> =
-            self.slots.keys().filter(|task| !wanted.contains(task)).copied().collect();
-        if given_up.iter().any(|task| self.needs_commit(*task)) {
-            self.become_state(ThreadState::Assigned);
-            return self.begin_commit(now);
-        }
-        for task in &given_up {
-            if let Some(mut slot) = self.slots.remove(task) {
-                slot.close(&mut self.client)?;
-            }
-        }
-        for task in &wanted {
-            self.slots.entry(*task).or_insert_with(|| TaskSlot::new(*task));
-        }
-        let active = wanted.iter().map(|task| topics::to_member_task(*task)).collect();
-        self.client.acknowledge(Tasks { active, ..Tasks::default() }, epoch);
-        tracing::info!(epoch, tasks = ?wanted.iter().map(ToString::to_string).collect::<Vec<_>>(), "assignment");
-        self.target = None;
-        self.become_state(ThreadState::Assigned);
-        Ok(())
-    }
-
-    fn needs_commit(&self, task: TaskId) -> bool {
-        let running = self.slots.get(&task).and_then(TaskSlot::running);
-        running.is_some_and(crate::task::StreamTask::needs_commit)
-    }
-
-    /// Lets tasks that do not run yet take a step.
-    fn advance_tasks(&mut self, now: Now) -> Result<bool> {
-        let mut cx = SlotContext {
-            client: &mut self.client,
-            collector: &self.collector,
-            directory: self.directory.as_ref(),
-            plan: &self.plan,
-            budget: &self.budget,
-            settings: &self.settings,
-            now,
-        };
-        let mut moved = false;
-        for slot in self.slots.values_mut().filter(|slot| !slot.is_running()) {
-            moved |= slot.advance(&mut cx)?;
-        }
-        Ok(moved)
-    }
-
     fn process(&mut self, now: Now) -> Result<usize> {
         let mut processed = 0;
         for slot in self.slots.values_mut() {
-            if self.collector.borrow().is_full() {
+            let allowance = self.pace.allowance();
+            if allowance == 0 || self.collector.borrow().is_full() {
                 break;
             }
-            processed += slot.process(RECORDS_A_TURN, &self.settings, now)?;
+            let done = slot.process(allowance, &self.settings, now)?;
+            self.pace.processed(done, now);
+            processed += done;
         }
         Ok(processed)
-    }
-
-    /// A last commit does not wait for brokers for ever.
-    fn check_closing(&self, now: Now) -> Result<()> {
-        match self.closing {
-            Closing::Requested(since) if now.monotonic - since > LAST_COMMIT => {
-                let message = format!(
-                    "the brokers did not confirm the last commit within {LAST_COMMIT:?}: \
-                     what came after the one before is processed again"
-                );
-                Err(Error::new(ErrorKind::Timeout, message))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Commits, closes all tasks, leaves the group.
-    fn close_tasks(&mut self, now: Now) -> Result<Turn> {
-        match &mut self.closing {
-            Closing::No | Closing::Left => Ok(Turn::Finished),
-            Closing::Requested(_) => {
-                if self.slots.keys().any(|task| self.needs_commit(*task)) {
-                    self.begin_commit(now)?;
-                    return Ok(Turn::Again);
-                }
-                self.drop_tasks();
-                let limit = now.monotonic + LEAVE;
-                self.closing = Closing::Leaving(self.client.leave(), limit);
-                Ok(Turn::Again)
-            }
-            Closing::Leaving(pending, limit) => {
-                if !pending.is_done() && now.monotonic < *limit {
-                    return Ok(Turn::Wait(self.settings.poll));
-                }
-                if let Some(Err(error)) = pending.try_take() {
-                    tracing::warn!("cannot leave the group, its session has to end: {error}");
-                }
-                self.closing = Closing::Left;
-                self.become_state(ThreadState::Dead);
-                Ok(Turn::Finished)
-            }
-        }
-    }
-
-    /// After a fatal error: tasks are dropped as they are, the group is left.
-    pub(super) fn abandon(&mut self) {
-        self.drop_tasks();
-        self.become_state(ThreadState::PendingShutdown);
-        if let Err(error) = self.client.leave().wait(LEAVE) {
-            tracing::warn!("cannot leave the group, its session has to end: {error}");
-        }
-        self.become_state(ThreadState::Dead);
     }
 
     /// Sleeps until the client has something, at most `timeout`: where a stream thread that works waits.
@@ -412,17 +271,7 @@ impl StreamThread {
         }
     }
 
-    fn settle(&mut self) {
-        // A group without internal topics or source topics has tasks for nobody yet.
-        let settled = self.target.is_none()
-            && self.problem.is_none()
-            && self.slots.values().all(TaskSlot::is_running);
-        if settled && self.state == ThreadState::Assigned {
-            self.become_state(ThreadState::Running);
-        }
-    }
-
-    fn become_state(&mut self, next: ThreadState) {
+    pub(super) fn become_state(&mut self, next: ThreadState) {
         if self.state != next && self.state.may_become(next) {
             tracing::info!(from = ?self.state, to = ?next, "stream thread");
             self.state = next;

@@ -1,24 +1,29 @@
 //! A stream thread's part of the commit protocol ([`crate::task::commit`]): steps 2 and 3, without waiting for either.
 //!
 //! ```text
-//! Idle -> Deferred -> Flushing -> Offsets -> Idle
-//!         records     Kafka has   the group   the engines have what
-//!         wait for    every       has the     Kafka has confirmed
-//!         metadata    record      offsets
+//!                     ,--> Flushing -----> Offsets ---.     at least once
+//! Idle --> Deferred --+                      |        +--> Idle
+//!          records    '--> Transaction ------|--------'     exactly once
+//!          wait for                 ^        v
+//!          metadata                 '----- Again
 //! ```
+//! At least once, Kafka has to confirm every record before the group gets the offsets. Exactly once, records and offsets become
+//! visible with the end of one transaction, which the client carries out. Then the engines get what Kafka has confirmed.
+//!
 //! All tasks of the thread that have something to commit do it together. The offsets are committed under the epoch that this
-//! thread acknowledged last: the broker refuses it (113) while it knows of a newer one, so the commit is tried again after the next
-//! heartbeat; if the member is gone (25), the tasks are someone else's and are dropped.
+//! thread acknowledged last: that is what fences an owner of the past. The broker refuses an epoch that is not the member's (113)
+//! while heartbeats and coordinator still disagree, so the commit is tried again; if the member is gone (25), or the group has
+//! given another assignment meanwhile, the tasks go back to the last commit ([`super::recovery`]).
 
 use super::clock::Now;
-use super::task_slot::client_error;
 use super::thread::StreamThread;
+use crate::config::Guarantee;
 use crate::error::Result;
 use crate::processor::TaskId;
 use crate::task::{CommitOffset, offset_metadata};
 use kstreams_client::{
-    ClientError, CommittedOffset, ErrorKind as ClientErrorKind, Flushed, PartitionHandle, Pending,
-    Results, TopicPartition,
+    ClientError, Committed, CommittedOffset, ErrorKind as ClientErrorKind, Flushed,
+    PartitionHandle, Pending, Results, TopicPartition,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,12 +32,19 @@ use std::time::Duration;
 pub(super) enum Commit {
     Idle,
     Deferred(Vec<TaskId>),
-    Flushing(Vec<TaskId>, Pending<Flushed>),
+    Flushing {
+        pending: Pending<Flushed>,
+        batch: Batch,
+    },
     Offsets {
         pending: Pending<Results<TopicPartition>>,
         batch: Batch,
     },
-    /// The group has to hear of the new epoch first.
+    Transaction {
+        pending: Pending<Committed>,
+        batch: Batch,
+    },
+    /// The group did not take the offsets, and may do so soon.
     Again {
         at: Duration,
         batch: Batch,
@@ -46,6 +58,17 @@ pub(super) struct Batch {
     offsets: BTreeMap<TopicPartition, CommittedOffset>,
     tasks: Vec<TaskId>,
     since: Duration,
+}
+
+/// How long a commit may be refused for its epoch: heartbeats come every 5 s at most.
+const STALE: Duration = Duration::from_secs(10);
+
+impl Batch {
+    /// The same with where the written partitions end; -1 is not known.
+    fn ending(mut self, ends: Vec<(PartitionHandle, i64)>) -> Self {
+        self.ends = ends.into_iter().filter(|(_, end)| *end >= 0).collect();
+        self
+    }
 }
 
 impl Commit {
@@ -72,7 +95,7 @@ impl StreamThread {
         let requested = running().filter(|task| task.take_commit_request()).count() > 0;
         let uncommitted: usize = running().map(|task| task.stores().uncommitted_bytes()).sum();
         let full = self.settings.uncommitted_bytes.is_some_and(|limit| uncommitted > limit);
-        if self.until_commit(now).is_zero() || requested || full {
+        if self.until_commit(now).is_zero() || requested || full || self.pace.is_exhausted() {
             return self.begin_commit(now);
         }
         Ok(())
@@ -112,89 +135,101 @@ impl StreamThread {
     }
 
     fn step_commit(&mut self, commit: Commit, now: Now) -> Result<(Commit, bool)> {
-        Ok(match commit {
+        let next = match commit {
             Commit::Deferred(tasks) if !self.collector.borrow().has_deferred() => {
-                (Commit::Flushing(tasks, self.collector.borrow_mut().flush()), true)
+                self.send_records(tasks, now)
             }
-            Commit::Flushing(tasks, mut pending) => match pending.try_take() {
-                None => (Commit::Flushing(tasks, pending), false),
-                Some(flushed) => {
-                    let flushed = flushed.map_err(client_error)?;
-                    let batch = self.batch(tasks, flushed, now);
-                    (self.send_offsets(batch)?, true)
+            Commit::Flushing { mut pending, batch } => match pending.try_take() {
+                None => return Ok((Commit::Flushing { pending, batch }, false)),
+                Some(Ok(flushed)) => self.send_offsets(batch.ending(flushed.end_offsets))?,
+                Some(Err(error)) => {
+                    self.roll_back(error, now)?;
+                    Commit::Idle
                 }
             },
             Commit::Offsets { mut pending, batch } => match pending.try_take() {
-                None => (Commit::Offsets { pending, batch }, false),
-                Some(answer) => (self.on_offsets(answer, batch, now)?, true),
+                None => return Ok((Commit::Offsets { pending, batch }, false)),
+                Some(answer) => match first_error(answer) {
+                    None => self.finish_commit(&batch)?,
+                    Some(error) => self.refused(error, batch, now)?,
+                },
             },
-            Commit::Again { at, batch } if now.monotonic >= at => (self.send_offsets(batch)?, true),
-            waiting => (waiting, false),
-        })
+            Commit::Transaction { mut pending, batch } => match pending.try_take() {
+                None => return Ok((Commit::Transaction { pending, batch }, false)),
+                Some(Ok(committed)) => self.finish_commit(&batch.ending(committed.end_offsets))?,
+                Some(Err(error)) => self.refused(error, batch, now)?,
+            },
+            Commit::Again { at, batch } if now.monotonic >= at => match self.settings.guarantee {
+                Guarantee::AtLeastOnce => self.send_offsets(batch)?,
+                Guarantee::ExactlyOnce => self.send_transaction(batch),
+            },
+            waiting => return Ok((waiting, false)),
+        };
+        Ok((next, true))
     }
 
-    fn batch(&self, tasks: Vec<TaskId>, flushed: Flushed, now: Now) -> Batch {
-        let mut batch = Batch {
-            ends: flushed.end_offsets.into_iter().filter(|(_, end)| *end >= 0).collect(),
-            offsets: BTreeMap::new(),
-            tasks,
-            since: now.monotonic,
-        };
-        let running = batch.tasks.iter().filter_map(|id| self.slots.get(id)?.running());
-        for task in running {
+    /// Step 2, and with a transaction step 3 as well.
+    fn send_records(&mut self, tasks: Vec<TaskId>, now: Now) -> Commit {
+        let batch = self.batch(tasks, now);
+        match self.settings.guarantee {
+            Guarantee::AtLeastOnce => {
+                Commit::Flushing { pending: self.collector.borrow_mut().flush(), batch }
+            }
+            Guarantee::ExactlyOnce => self.send_transaction(batch),
+        }
+    }
+
+    fn batch(&self, tasks: Vec<TaskId>, now: Now) -> Batch {
+        let mut offsets = BTreeMap::new();
+        for task in tasks.iter().filter_map(|id| self.slots.get(id)?.running()) {
             for CommitOffset { topic, partition, offset, leader_epoch, partition_time } in
                 task.offsets()
             {
                 let metadata = offset_metadata::encode(partition_time);
                 let leader_epoch = (leader_epoch >= 0).then_some(leader_epoch);
                 let committed = CommittedOffset { offset, leader_epoch, metadata };
-                batch.offsets.insert(TopicPartition::new(&*topic, partition), committed);
+                offsets.insert(TopicPartition::new(&*topic, partition), committed);
             }
         }
-        batch
+        Batch { ends: BTreeMap::new(), offsets, tasks, since: now.monotonic }
     }
 
-    /// Step 3, unless no offset has moved.
+    fn send_transaction(&mut self, batch: Batch) -> Commit {
+        let group = self.client.group_metadata();
+        let pending = self.collector.borrow_mut().commit(batch.offsets.clone(), group);
+        Commit::Transaction { pending, batch }
+    }
+
+    /// Step 3, unless there is no offset.
     fn send_offsets(&mut self, batch: Batch) -> Result<Commit> {
         if batch.offsets.is_empty() {
-            self.finish_commit(&batch)?;
-            return Ok(Commit::Idle);
+            return self.finish_commit(&batch);
         }
         Ok(Commit::Offsets { pending: self.client.commit_offsets(batch.offsets.clone()), batch })
     }
 
-    fn on_offsets(
-        &mut self,
-        answer: Result<Results<TopicPartition>, ClientError>,
-        batch: Batch,
-        now: Now,
-    ) -> Result<Commit> {
-        let error = match answer {
-            Ok(results) => results.into_values().find_map(Result::err),
-            Err(error) => Some(error),
-        };
-        let Some(error) = error else {
-            self.finish_commit(&batch)?;
-            return Ok(Commit::Idle);
-        };
-        match error.kind() {
-            ClientErrorKind::Fenced => {
-                tracing::warn!("the group refused a commit, the tasks are dropped: {error}");
-                self.drop_tasks();
-                Ok(Commit::Idle)
+    /// The offsets may be taken a moment later; everything else is for [`Self::roll_back`].
+    fn refused(&mut self, error: ClientError, batch: Batch, now: Now) -> Result<Commit> {
+        let tried = now.monotonic - batch.since;
+        let again = match (error.kind(), self.settings.guarantee) {
+            (ClientErrorKind::StaleMemberEpoch, _) => self.target.is_none() && tried < STALE,
+            (ClientErrorKind::Retriable, Guarantee::AtLeastOnce) => {
+                tried < self.settings.task_timeout
             }
-            ClientErrorKind::StaleMemberEpoch | ClientErrorKind::Retriable
-                if now.monotonic - batch.since < self.settings.task_timeout =>
-            {
-                let at = now.monotonic + self.settings.wire.retry_backoff;
-                Ok(Commit::Again { at, batch })
-            }
-            _ => Err(client_error(error).context("committing offsets")),
+            _ => false,
+        };
+        if again {
+            let at = now.monotonic + self.settings.wire.retry_backoff;
+            return Ok(Commit::Again { at, batch });
         }
+        self.roll_back(error, now)?;
+        Ok(Commit::Idle)
     }
 
     /// Step 4: what Kafka has confirmed goes to the engines.
-    fn finish_commit(&mut self, batch: &Batch) -> Result<()> {
+    fn finish_commit(&mut self, batch: &Batch) -> Result<Commit> {
+        self.pace.committed();
+        self.recovery.committed();
         for id in &batch.tasks {
             let Some(slot) = self.slots.get_mut(id) else { continue };
             let collector = self.collector.borrow();
@@ -212,6 +247,13 @@ impl StreamThread {
                 self.purge.committed(partition.clone(), committed.offset);
             }
         }
-        Ok(())
+        Ok(Commit::Idle)
+    }
+}
+
+fn first_error(answer: Result<Results<TopicPartition>, ClientError>) -> Option<ClientError> {
+    match answer {
+        Ok(results) => results.into_values().find_map(Result::err),
+        Err(error) => Some(error),
     }
 }

@@ -1,7 +1,7 @@
 //! The OS thread of a stream thread: turns and sleeps.
 
-use super::app::Shared;
 use super::clock::Clock;
+use super::shared::Shared;
 use super::thread::{StreamThread, ThreadParts, Turn};
 use crate::error::{Error, ErrorKind, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// How long anything may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A cluster and a client of it.
 pub(crate) struct Kafka {
@@ -128,6 +128,41 @@ impl Kafka {
             listed.as_ref().expect("an offset").offset
         };
         ends.iter().map(|(p, end)| (p.clone(), (offset(&begins[p]), offset(end)))).collect()
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pause(&mut self, time: Duration) {
+        let clock = SystemClock::new();
+        let end = kstreams_client::Clock::now(&clock) + time;
+        loop {
+            let left = end.saturating_sub(kstreams_client::Clock::now(&clock));
+            if left.is_zero() {
+                return;
+            }
+            self.client.wait(left);
+            while self.client.next_event().is_some() {}
+        }
+    }
+
+    /// Waits until `enough` likes the number of offsets that a topic has used, of transactions that are open as well.
+    pub(crate) fn written_until(
+        &mut self,
+        topic: &str,
+        partitions: i32,
+        enough: impl Fn(usize) -> bool,
+    ) {
+        let clock = SystemClock::new();
+        let deadline = kstreams_client::Clock::now(&clock) + PATIENCE;
+        loop {
+            let ends = self.ends(topic, partitions);
+            let written = ends.values().map(|(begin, end)| (end - begin) as usize).sum();
+            if enough(written) {
+                return;
+            }
+            let now = kstreams_client::Clock::now(&clock);
+            assert!(now < deadline, "{topic}: {written} offsets after {PATIENCE:?}");
+            self.client.wait(Duration::from_millis(20));
+        }
     }
 
     /// Reads a topic from its beginning until `enough` likes what was read.

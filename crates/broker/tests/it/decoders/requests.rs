@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kstreams_broker::{Broker, BrokerConfig, ManualClock, MemoryConnection};
 
 /// Keys of what is served, with the highest version.
-pub(crate) const SERVED: [(i16, u8); 32] = [
+pub(crate) const SERVED: [(i16, u8); 38] = [
     (0, 13),
     (1, 18),
     (2, 10),
@@ -26,6 +26,10 @@ pub(crate) const SERVED: [(i16, u8); 32] = [
     (21, 2),
     (22, 5),
     (23, 4),
+    (24, 3),
+    (25, 4),
+    (26, 5),
+    (28, 5),
     (32, 4),
     (33, 2),
     (35, 4),
@@ -35,6 +39,8 @@ pub(crate) const SERVED: [(i16, u8); 32] = [
     (47, 0),
     (60, 2),
     (61, 0),
+    (65, 0),
+    (66, 1),
     (75, 0),
     (88, 1),
     (89, 1),

@@ -42,6 +42,8 @@ pub(super) struct CountSpec<'a> {
     pub(super) input: &'a str,
     pub(super) output: &'a str,
     pub(super) state: &'a Path,
+    /// `at_least_once`, or `exactly_once_v2`: then without a record cache, so that each record has its result.
+    pub(super) guarantee: &'a str,
 }
 
 /// Not a test: the program of the child processes, which run it by name.
@@ -51,7 +53,11 @@ fn the_counting_process() {
     tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stdout).init();
     let var = |name: &str| std::env::var(name).expect(name);
     let config = config(&var("APP"), &var("BOOTSTRAP"), Path::new(&var("STATE")));
-    let config = config.stream_threads(2).cache_max_bytes(10 << 20);
+    let config = config.stream_threads(2);
+    let config = match var("GUARANTEE").as_str() {
+        "exactly_once_v2" => config.exactly_once(),
+        _ => config.cache_max_bytes(10 << 20),
+    };
     let topology = super::counts(&var("INPUT"), &var("OUTPUT"));
     let app = KafkaStreams::start(topology, config).expect("starts");
     app.run_until_signal().expect("no error");
@@ -67,6 +73,7 @@ impl CountProcess {
             .env("INPUT", spec.input)
             .env("OUTPUT", spec.output)
             .env("STATE", spec.state)
+            .env("GUARANTEE", spec.guarantee)
             .stdout(Stdio::piped())
             .spawn()
             .expect("a process");
@@ -94,19 +101,25 @@ impl CountProcess {
         self.log.0.lock().expect("the log").clone()
     }
 
+    /// Sends the process a signal, such as `-STOP`.
+    pub(super) fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([signal, &pid]).status().expect("kill");
+        assert!(sent.success(), "kill {signal} {pid}");
+    }
+
     /// Stops the process cleanly, as an operator would, and waits for its end.
     pub(super) fn stop(mut self) {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill");
-        assert!(sent.success());
+        self.signal("-TERM");
         let status = self.child.wait().expect("its end");
         assert!(status.success(), "{}", self.log().join("\n"));
     }
 
-    /// Kills the process as a crash would.
-    pub(super) fn kill(mut self) {
+    /// Kills the process as a crash would; gives its log.
+    pub(super) fn kill(mut self) -> Vec<String> {
         self.child.kill().expect("killed");
         self.child.wait().expect("its end");
+        self.log()
     }
 }
 

@@ -1,11 +1,14 @@
 //! Tests on a real Apache Kafka: `cargo xtask test` starts one and sets `KSTREAMS_TEST_BOOTSTRAP`.
 
 mod app;
+mod exactly_once;
 mod faults;
 mod group;
 mod moves;
+mod own_broker;
 mod restarts;
 mod restore;
+mod three_brokers;
 
 use kstreams::prelude::*;
 

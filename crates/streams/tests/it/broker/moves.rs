@@ -22,7 +22,7 @@ fn tasks(log: &[String], event: &str) -> Vec<String> {
 }
 
 /// The tasks that a process has now.
-fn owned(log: &[String]) -> BTreeSet<String> {
+pub(super) fn owned(log: &[String]) -> BTreeSet<String> {
     let mut owned = BTreeSet::new();
     for line in log {
         let Some(task) = line.split_once("task=").and_then(|(_, rest)| rest.split(' ').next())
@@ -53,6 +53,7 @@ fn processes_come_and_go() {
         input: &input,
         output: &output,
         state,
+        guarantee: "at_least_once",
     };
     let balanced = |process: &CountProcess| {
         process.wait_log("half of the tasks", |log| owned(log).len() == PARTITIONS as usize / 2);

@@ -1,57 +1,13 @@
 //! A broker that restarts under load: nothing lost, order kept, no duplicate from a retry.
 
 use super::app::{config, start};
+use super::own_broker::OwnBroker;
 use crate::kafka::{Kafka, PATIENCE, unique};
-use crate::programs::{java, run};
 use kstreams::prelude::*;
 use std::collections::BTreeMap;
-use std::path::Path;
 
 const PARTITIONS: i32 = 4;
 const RECORDS: usize = 200_000;
-
-/// A broker of this test's own.
-struct OwnBroker {
-    dir: tempfile::TempDir,
-    port: String,
-}
-
-fn broker(args: &[&str]) -> String {
-    let args: Vec<&str> = ["broker"].into_iter().chain(args.iter().copied()).collect();
-    String::from_utf8(run(java(&args), b"")).expect("text").trim().to_string()
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a path that is text")
-}
-
-impl OwnBroker {
-    fn start() -> Self {
-        let dir = tempfile::tempdir().expect("a directory");
-        let address = broker(&["start", text(dir.path()), "0"]);
-        let port = address.rsplit(':').next().expect("a port").to_string();
-        OwnBroker { dir, port }
-    }
-
-    fn bootstrap(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
-    }
-
-    fn stop(&self) {
-        broker(&["stop", text(self.dir.path())]);
-    }
-
-    fn restart(&self) {
-        self.stop();
-        broker(&["start", text(self.dir.path()), &self.port]);
-    }
-}
-
-impl Drop for OwnBroker {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
 
 #[test]
 fn a_broker_that_restarts_twice_under_load_costs_nothing() {

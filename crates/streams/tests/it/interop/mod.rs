@@ -9,6 +9,8 @@ mod ours;
 mod java;
 mod kcat;
 
+mod turns;
+
 use kstreams_client::Compression;
 
 /// Every compression, in the order of the partitions.

@@ -1,0 +1,177 @@
+//! Back to the last commit, when what came after it cannot be committed.
+//!
+//! ```text
+//! None --(a commit fails)--> Undoing --(aborted, or a new epoch)--> Waiting --(back-off)--> None
+//!                               ^  '--(that failed as well)-----------'|
+//!                               '--------------------------------------'
+//! ```
+//! The engines hold the last commit, the group has its offsets. So nothing has to be repaired: the tasks are dropped as they are,
+//! what the producer has is aborted, and then the same tasks are opened again, restore what their engines lack (nothing, as a
+//! rule) and process the same records again. What failed decides only how the producer starts again:
+//!
+//! - the transaction can be aborted: it is;
+//! - the producer is fenced, as the coordinator gave the transaction up or another one has its id: it asks for a new epoch;
+//! - the group does not know the member any more: the same, and the tasks are opened once the group assigns them again;
+//! - the outcome of a commit is not known: there is no such end, the producer asks until a coordinator answers.
+//!
+//! This ends: when no commit has succeeded for `task.timeout.ms`, the last failure is fatal. Failures that another try cannot
+//! change (a record too large, no authorization) are fatal at once.
+
+use super::clock::Now;
+use super::task_slot::client_error;
+use super::thread::StreamThread;
+use super::thread_commit::Commit;
+use crate::config::Guarantee;
+use crate::error::Result;
+use kstreams_client::{ClientError, ErrorKind as ClientErrorKind, Pending};
+use std::time::Duration;
+
+/// The longest pause between two tries.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+pub(super) struct Recovery {
+    step: Step,
+    /// When the first of the failures in a row happened.
+    since: Option<Duration>,
+    failures: u32,
+}
+
+enum Step {
+    None,
+    /// The producer aborts or starts anew.
+    Undoing(Pending<()>),
+    Waiting {
+        until: Duration,
+        /// Whether the producer has to start anew then.
+        init: bool,
+    },
+}
+
+impl Recovery {
+    pub(super) fn new() -> Self {
+        Recovery { step: Step::None, since: None, failures: 0 }
+    }
+
+    /// A commit succeeded.
+    pub(super) fn committed(&mut self) {
+        self.since = None;
+        self.failures = 0;
+    }
+
+    fn pause(&self, backoff: Duration) -> Duration {
+        (backoff * 2u32.saturating_pow(self.failures.saturating_sub(1))).min(LONGEST_PAUSE)
+    }
+
+    /// How long the thread may sleep; results wake it.
+    pub(super) fn wait(&self, now: Now) -> Duration {
+        match self.step {
+            Step::Waiting { until, .. } => until.saturating_sub(now.monotonic),
+            _ => Duration::from_millis(100),
+        }
+    }
+}
+
+impl StreamThread {
+    /// Goes back to the last commit after `error`, if another try can help.
+    pub(super) fn roll_back(&mut self, error: ClientError, now: Now) -> Result<()> {
+        if !self.can_be_tried_again(error.kind()) {
+            return Err(client_error(error).context("committing"));
+        }
+        self.count_failure(&error, now)?;
+        tracing::warn!("a commit failed, the tasks go back to the one before: {error}");
+        let gone = error.kind() == ClientErrorKind::Fenced;
+        if !gone && self.target.is_none() {
+            let epoch = self.client.group_metadata().map_or(0, |group| group.member_epoch);
+            self.target = Some((epoch, self.slots.keys().copied().collect()));
+        }
+        self.pace.rolled_back();
+        self.undo(error.kind() == ClientErrorKind::ProducerFenced, now);
+        Ok(())
+    }
+
+    /// Drops all tasks and what was written since the last commit.
+    pub(super) fn undo(&mut self, fenced: bool, now: Now) {
+        self.drop_tasks();
+        self.collector.borrow_mut().discard();
+        self.recovery.step = match self.settings.guarantee {
+            Guarantee::ExactlyOnce => Step::Undoing(self.collector.borrow_mut().undo(fenced)),
+            Guarantee::AtLeastOnce => self.pause(false, now),
+        };
+    }
+
+    /// Whether the producer can be used.
+    pub(super) fn advance_recovery(&mut self, now: Now) -> Result<bool> {
+        loop {
+            let step = std::mem::replace(&mut self.recovery.step, Step::None);
+            self.recovery.step = match step {
+                Step::None => return Ok(true),
+                Step::Undoing(mut pending) => match pending.try_take() {
+                    None => {
+                        self.recovery.step = Step::Undoing(pending);
+                        return Ok(false);
+                    }
+                    Some(Ok(())) => self.pause(false, now),
+                    Some(Err(error)) => {
+                        if !self.can_be_tried_again(error.kind()) {
+                            return Err(
+                                client_error(error).context("going back to the last commit")
+                            );
+                        }
+                        self.count_failure(&error, now)?;
+                        self.pause(true, now)
+                    }
+                },
+                Step::Waiting { until, init } if now.monotonic < until => {
+                    self.recovery.step = Step::Waiting { until, init };
+                    return Ok(false);
+                }
+                Step::Waiting { init: true, .. } => {
+                    Step::Undoing(self.collector.borrow_mut().undo(true))
+                }
+                Step::Waiting { .. } => Step::None,
+            };
+        }
+    }
+
+    fn pause(&self, init: bool, now: Now) -> Step {
+        let pause = self.recovery.pause(self.settings.wire.retry_backoff);
+        Step::Waiting { until: now.monotonic + pause, init }
+    }
+
+    fn count_failure(&mut self, error: &ClientError, now: Now) -> Result<()> {
+        let since = *self.recovery.since.get_or_insert(now.monotonic);
+        self.recovery.failures += 1;
+        if now.monotonic - since < self.settings.task_timeout {
+            return Ok(());
+        }
+        let failures = self.recovery.failures;
+        let why = format!(
+            "no commit has succeeded for task.timeout.ms, {failures} tries with ever smaller transactions; if records take long, \
+             transaction.timeout.ms has to be more than the longest of them"
+        );
+        self.commit = Commit::Idle;
+        Err(client_error(error.clone()).context(why))
+    }
+
+    fn can_be_tried_again(&self, kind: ClientErrorKind) -> bool {
+        match self.settings.guarantee {
+            Guarantee::AtLeastOnce => {
+                matches!(
+                    kind,
+                    ClientErrorKind::Retriable
+                        | ClientErrorKind::Fenced
+                        | ClientErrorKind::StaleMemberEpoch
+                )
+            }
+            Guarantee::ExactlyOnce => !matches!(
+                kind,
+                ClientErrorKind::Authorization
+                    | ClientErrorKind::TooLarge
+                    | ClientErrorKind::Invalid
+                    | ClientErrorKind::Unsupported
+                    | ClientErrorKind::NotFound
+                    | ClientErrorKind::Closed
+            ),
+        }
+    }
+}
