@@ -2,7 +2,9 @@
 //!
 //! fjall writes a batch over several keyspaces to its journal at once, so after kill -9 a commit is there as a whole or not at all.
 
-use super::{Backend, CommitBatch, Direction, Engine, EngineEntries, KeyRange, is_empty_range};
+use super::{
+    Backend, CommitBatch, Direction, Engine, EngineEntries, KeyRange, Write, is_empty_range,
+};
 use crate::error::{Error, Result};
 use byteview::ByteView;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
@@ -97,6 +99,22 @@ impl Backend for DiskBackend {
         }
         batch.commit().map_err(|error| failed(&self.path, "write", error))
     }
+
+    /// Past journal and memtable, straight into tables.
+    fn load(&mut self, store: &Arc<str>, writes: &mut dyn Iterator<Item = Write>) -> Result<()> {
+        let keyspace = self.keyspace(store)?;
+        let load = || {
+            let mut ingestion = keyspace.start_ingestion()?;
+            for (key, value) in writes {
+                match value {
+                    Some(value) => ingestion.write(key, value)?,
+                    None => ingestion.write_tombstone(key)?,
+                }
+            }
+            ingestion.finish()
+        };
+        load().map_err(|error| failed(&self.path, "write", error))
+    }
 }
 
 impl Drop for DiskBackend {
@@ -138,6 +156,10 @@ impl Engine for DiskEngine {
 
     fn approximate_len(&self) -> u64 {
         self.keyspace.approximate_len() as u64
+    }
+
+    fn is_empty(&self) -> Result<bool> {
+        self.keyspace.is_empty().map_err(|error| failed(&self.path, "read", error))
     }
 }
 

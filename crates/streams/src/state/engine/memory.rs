@@ -1,6 +1,8 @@
 //! Stores in memory: sorted maps that readers share until somebody writes.
 
-use super::{Backend, CommitBatch, Direction, Engine, EngineEntries, KeyRange, is_empty_range};
+use super::{
+    Backend, CommitBatch, Direction, Engine, EngineEntries, KeyRange, Write, is_empty_range,
+};
 use crate::error::Result;
 use byteview::ByteView;
 use std::collections::BTreeMap;
@@ -30,17 +32,22 @@ impl Backend for MemoryBackend {
 
     fn commit(&mut self, batch: CommitBatch) -> Result<()> {
         for (store, writes) in batch.writes {
-            let shared = self.stores.entry(store).or_default();
-            let mut map = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            let map = Arc::make_mut(&mut map);
-            for (key, value) in writes {
-                match value {
-                    Some(value) => map.insert(key, value),
-                    None => map.remove(&key),
-                };
-            }
+            self.load(&store, &mut writes.into_iter())?;
         }
         self.offsets.extend(batch.offsets);
+        Ok(())
+    }
+
+    fn load(&mut self, store: &Arc<str>, writes: &mut dyn Iterator<Item = Write>) -> Result<()> {
+        let shared = self.stores.entry(store.clone()).or_default();
+        let mut map = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let map = Arc::make_mut(&mut map);
+        for (key, value) in writes {
+            match value {
+                Some(value) => map.insert(key, value),
+                None => map.remove(&key),
+            };
+        }
         Ok(())
     }
 }
@@ -68,6 +75,10 @@ impl Engine for MemoryEngine {
 
     fn approximate_len(&self) -> u64 {
         self.map().len() as u64
+    }
+
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.map().is_empty())
     }
 }
 

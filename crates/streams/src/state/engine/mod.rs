@@ -33,6 +33,9 @@ pub(crate) trait Engine {
 
     /// About how many entries there are.
     fn approximate_len(&self) -> u64;
+
+    /// Whether there are none, for certain.
+    fn is_empty(&self) -> Result<bool>;
 }
 
 /// One change of a store; `None` deletes.
@@ -56,6 +59,9 @@ pub(crate) trait Backend: Send {
 
     /// Applies a batch: all of it or, after a crash, nothing.
     fn commit(&mut self, batch: CommitBatch) -> Result<()>;
+
+    /// Adds many writes, sorted by key, each key once. After a crash they may be there although no offset says so.
+    fn load(&mut self, store: &Arc<str>, writes: &mut dyn Iterator<Item = Write>) -> Result<()>;
 }
 
 /// Whether a range can hold no key at all.
@@ -122,7 +128,9 @@ mod tests {
             let batch = CommitBatch { writes: vec![("s".into(), writes)], offsets };
             backend.commit(batch).expect("commits");
         };
+        assert!(engine.is_empty().expect("known"));
         commit(vec![write("a", Some("1")), write("b", Some("2")), write("c", Some("3"))], 3);
+        assert!(!engine.is_empty().expect("known"));
         let all = (Bound::Unbounded, Bound::Unbounded);
         let snapshot = engine.range(&all, Direction::Reverse).expect("range");
         commit(vec![write("b", None), write("c", Some("4"))], 7);
@@ -138,5 +146,53 @@ mod tests {
         assert_eq!(engine.get(b"b").expect("get"), None);
         assert_eq!(engine.get(b"c").expect("get"), Some("4".into()));
         assert_eq!(backend.offsets().expect("offsets").get("log"), Some(&7));
+        let mut loaded = vec![write("a", None), write("c", Some("5")), write("d", Some("6"))];
+        backend.load(&"s".into(), &mut loaded.drain(..)).expect("loads");
+        backend.load(&"s".into(), &mut loaded.drain(..)).expect("loads nothing");
+        assert_eq!(text(engine.range(&all, Direction::Forward).expect("range")), "c5 d6");
+        assert_eq!(engine.get(b"a").expect("get"), None);
+    }
+
+    /// After a crash a load wins over the commits before it, and loses against those after it.
+    #[test]
+    fn what_was_loaded_keeps_its_turn_after_a_crash() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut backend = DiskBackend::open(dir.path()).expect("opens");
+        let engine = backend.engine("s").expect("engine");
+        let commit = |backend: &mut DiskBackend, value: &'static str| {
+            let writes = ["k", value].map(|key| (ByteView::from(key), Some(ByteView::from(value))));
+            let batch =
+                CommitBatch { writes: vec![("s".into(), writes.into())], ..CommitBatch::default() };
+            backend.commit(batch).expect("commits");
+        };
+        commit(&mut backend, "1");
+        let loaded = [("k", "2"), ("l", "2")].map(|(key, value)| (key.into(), Some(value.into())));
+        backend.load(&"s".into(), &mut loaded.into_iter()).expect("loads");
+        assert_eq!(engine.get(b"k").expect("get"), Some("2".into()));
+        let crashed = tempfile::tempdir().expect("a temporary directory");
+        let reopened = |to: &std::path::Path| {
+            copy(dir.path(), to);
+            DiskBackend::open(to).expect("opens").engine("s").expect("engine")
+        };
+        let engine = reopened(&crashed.path().join("1"));
+        assert_eq!(engine.get(b"k").expect("get"), Some("2".into()));
+        assert_eq!(engine.get(b"1").expect("get"), Some("1".into()));
+        commit(&mut backend, "3");
+        let engine = reopened(&crashed.path().join("2"));
+        assert_eq!(engine.get(b"k").expect("get"), Some("3".into()));
+        assert_eq!(engine.get(b"l").expect("get"), Some("2".into()));
+    }
+
+    /// A directory as kill -9 leaves it: what was written, with nothing closed.
+    fn copy(from: &std::path::Path, to: &std::path::Path) {
+        std::fs::create_dir_all(to).expect("made");
+        for entry in std::fs::read_dir(from).expect("a directory") {
+            let entry = entry.expect("an entry");
+            let to = to.join(entry.file_name());
+            match entry.file_type().expect("a type").is_dir() {
+                true => copy(&entry.path(), &to),
+                false => drop(std::fs::copy(entry.path(), to).expect("copied")),
+            }
+        }
     }
 }

@@ -36,16 +36,16 @@ impl KeyValueLayers {
         engine: Box<dyn Engine>,
         log_mode: LogMode,
         budget: &StoreBudget,
-    ) -> Self {
+    ) -> Result<Self> {
         let cached = spec.caching && !budget.record_cache.is_nothing();
-        KeyValueLayers {
+        Ok(KeyValueLayers {
             cache: cached.then(|| RecordCache::new(budget.record_cache.clone())),
             changelog: spec.logging.is_some().then(|| Changelog::new(log_mode, spec.format)),
-            buffer: WriteBuffer::new(budget.read_cache.clone()),
+            buffer: WriteBuffer::new(budget.read_cache.clone(), engine.is_empty()?),
             engine,
             listener: None,
             sends_old_values: false,
-        }
+        })
     }
 
     /// Whether changes wait for the next flush; else the operator forwards them itself.
@@ -239,7 +239,8 @@ mod tests {
         let spec = StoreSpec { caching: true, ..StoreSpec::new::<(), ()>("s", StoreFormat::Plain) };
         let budget =
             StoreBudget { record_cache: Budget::new(1 << 20), read_cache: Budget::new(1 << 20) };
-        let mut layers = KeyValueLayers::new(&spec, engine, LogMode::EveryWrite, &budget);
+        let layers = KeyValueLayers::new(&spec, engine, LogMode::EveryWrite, &budget);
+        let mut layers = layers.expect("layers");
         layers.listener = Some(Rc::new(|_| Ok(())));
         (layers, backend)
     }

@@ -151,6 +151,10 @@ impl<T: Default> Lru<T> {
         }
         self.free.push(index);
         self.marks[index as usize] = FREE;
+        if self.hand == index as usize {
+            // The next entry takes this place, and shall not be the first to go.
+            self.hand += 1;
+        }
         let slot = &mut self.slots[index as usize];
         Some((std::mem::take(&mut slot.key), std::mem::take(&mut slot.value)))
     }
@@ -187,7 +191,7 @@ mod tests {
         assert!(lru.touch(b"b").is_none());
         lru.insert("d".into(), 3);
         assert_eq!(lru.len(), 3);
-        assert_eq!(order(&mut lru), "d3c2a7");
+        assert_eq!(order(&mut lru), "c2a7d3");
         assert_eq!(lru.len(), 0);
     }
 

@@ -7,6 +7,7 @@ use super::budget::Budget;
 use super::lru::{Lru, Place};
 use crate::error::Result;
 use crate::state::engine::{Engine, Write};
+use crate::state::key_order::sort_by_key;
 use byteview::ByteView;
 
 /// What an entry costs besides its key and value.
@@ -49,19 +50,29 @@ pub(super) struct WriteBuffer {
     bytes: usize,
     uncommitted_bytes: usize,
     budget: Budget,
+    /// Every entry of the engine is here as well: it need not be asked for what is not here.
+    holds_all: bool,
 }
 
 impl WriteBuffer {
-    pub(super) fn new(budget: Budget) -> Self {
-        let (entries, uncommitted) = (Lru::default(), Vec::new());
-        WriteBuffer { entries, uncommitted, sorted: 0, bytes: 0, uncommitted_bytes: 0, budget }
+    /// `holds_all`: the engine is empty.
+    pub(super) fn new(budget: Budget, holds_all: bool) -> Self {
+        WriteBuffer {
+            entries: Lru::default(),
+            uncommitted: Vec::new(),
+            sorted: 0,
+            bytes: 0,
+            uncommitted_bytes: 0,
+            budget,
+            holds_all,
+        }
     }
 
     pub(super) fn get(&mut self, engine: &dyn Engine, key: &[u8]) -> Result<Option<ByteView>> {
         if let Some(place) = self.entries.touch(key) {
             return Ok(self.entries.get(place).value().cloned());
         }
-        let value = engine.get(key)?;
+        let value = if self.holds_all { None } else { engine.get(key)? };
         let entry = Entry::new(value.clone());
         self.grow(size(key, &entry));
         self.entries.insert(key.into(), entry);
@@ -119,26 +130,12 @@ impl WriteBuffer {
         })
     }
 
-    /// Sorts by eight bytes of each key, those behind what all keys begin with; the keys themselves, which lie all over the
-    /// memory, are compared only where these are equal.
     fn sort(&mut self) {
-        if self.sorted == self.uncommitted.len() {
-            return;
+        if self.sorted < self.uncommitted.len() {
+            let entries = &self.entries;
+            sort_by_key(&mut self.uncommitted, |place| entries.key(place));
+            self.sorted = self.uncommitted.len();
         }
-        let entries = &self.entries;
-        let keys = || self.uncommitted.iter().map(|&place| &entries.key(place)[..]);
-        let first = keys().next().unwrap_or_default();
-        let common = keys().fold(first.len(), |common, key| shared(&first[..common], key));
-        let mut order: Vec<(u64, Place)> = keys()
-            .map(|key| number(&key[common..]))
-            .zip(self.uncommitted.iter().copied())
-            .collect();
-        order.sort_unstable_by(|&(a, a_place), &(b, b_place)| {
-            a.cmp(&b).then_with(|| entries.key(a_place).cmp(entries.key(b_place)))
-        });
-        self.uncommitted.clear();
-        self.uncommitted.extend(order.into_iter().map(|(_, place)| place));
-        self.sorted = self.uncommitted.len();
     }
 
     /// Takes the writes for the engine, sorted by key; from now on they count as committed.
@@ -165,6 +162,7 @@ impl WriteBuffer {
             let oldest = self.entries.oldest().and_then(|place| self.entries.remove(place));
             let Some((key, entry)) = oldest else { return };
             self.shrink(size(&key, &entry));
+            self.holds_all &= !entry.exists;
         }
     }
 }
@@ -177,22 +175,6 @@ impl Drop for WriteBuffer {
 
 fn size(key: &[u8], entry: &Entry) -> usize {
     ENTRY_OVERHEAD + key.len() + entry.value.len()
-}
-
-/// How many bytes both begin with.
-fn shared(prefix: &[u8], key: &[u8]) -> usize {
-    if key.starts_with(prefix) {
-        return prefix.len();
-    }
-    prefix.iter().zip(key).take_while(|(a, b)| a == b).count()
-}
-
-/// The first eight bytes as a number of the same order; what is missing counts as zero.
-fn number(key: &[u8]) -> u64 {
-    match key.first_chunk() {
-        Some(first) => u64::from_be_bytes(*first),
-        None => key.iter().rev().fold(0, |number, &byte| number >> 8 | u64::from(byte) << 56),
-    }
 }
 
 #[cfg(test)]
@@ -212,7 +194,7 @@ mod tests {
     fn writes_are_read_at_once_and_leave_sorted() {
         let mut backend = MemoryBackend::default();
         let engine = backend.engine("s").expect("engine");
-        let mut buffer = WriteBuffer::new(Budget::new(1 << 20));
+        let mut buffer = WriteBuffer::new(Budget::new(1 << 20), true);
         buffer.put(b"y", Some("1".into()), 5);
         buffer.put(b"x", Some("2".into()), 6);
         buffer.put(b"y", None, 7);
@@ -228,7 +210,7 @@ mod tests {
         let batch = CommitBatch { writes: vec![("s".into(), writes)], ..CommitBatch::default() };
         backend.commit(batch).expect("commits");
         assert_eq!(
-            WriteBuffer::new(Budget::new(0)).get(&*engine, b"x").expect("get"),
+            WriteBuffer::new(Budget::new(0), false).get(&*engine, b"x").expect("get"),
             Some("2".into())
         );
     }
@@ -237,7 +219,7 @@ mod tests {
     fn only_clean_entries_are_evicted() {
         let mut backend = MemoryBackend::default();
         let engine = backend.engine("s").expect("engine");
-        let mut buffer = WriteBuffer::new(Budget::new(0));
+        let mut buffer = WriteBuffer::new(Budget::new(0), true);
         buffer.get(&*engine, b"a").expect("get");
         assert_eq!(buffer.entries.len(), 0);
         buffer.put(b"a", Some("1".into()), 0);
@@ -251,30 +233,27 @@ mod tests {
         assert_eq!(buffer.bytes, 0);
     }
 
-    /// The eight bytes that decide most comparisons never decide one wrongly.
+    /// As long as nothing is evicted the engine is not asked; from then on it is.
     #[test]
-    fn writes_leave_in_the_order_of_whole_keys() {
-        let ends: [&[u8]; 9] =
-            [b"", b"\0", b"\0\0", b"\x01", b"a", b"a\0", b"ab", b"\xff", b"\xff\xff"];
-        let longer = |end: &&[u8]| [&b"abcdefgh"[..], end].concat();
-        let mut keys: Vec<Vec<u8>> = ends.iter().map(|end| end.to_vec()).collect();
-        keys.extend(ends.iter().map(longer));
-        for common in ["", "x", "a common beginning"] {
-            let mut expected: Vec<Vec<u8>> =
-                keys.iter().map(|key| [common.as_bytes(), key].concat()).collect();
-            let mut buffer = WriteBuffer::new(Budget::new(1 << 20));
-            for key in expected.iter().rev() {
-                buffer.put(key, None, 0);
-            }
-            expected.sort();
-            let sorted: Vec<Vec<u8>> = buffer.uncommitted().map(|w| w.key.to_vec()).collect();
-            assert_eq!(sorted, expected);
-        }
+    fn what_was_evicted_is_found_in_the_engine() {
+        let mut backend = MemoryBackend::default();
+        let engine = backend.engine("s").expect("engine");
+        let mut buffer = WriteBuffer::new(Budget::new(100), true);
+        let writes = [("a".into(), Some("1".into())), ("x".into(), Some("2".into()))];
+        let batch =
+            CommitBatch { writes: vec![("s".into(), writes.into())], ..CommitBatch::default() };
+        backend.commit(batch).expect("commits");
+        buffer.put(b"a", Some("1".into()), 0);
+        buffer.take_writes();
+        assert_eq!(buffer.get(&*engine, b"x").expect("get"), None);
+        assert_eq!(buffer.get(&*engine, b"y").expect("get"), None);
+        assert_eq!(buffer.get(&*engine, b"a").expect("get"), Some("1".into()));
+        assert_eq!(buffer.get(&*engine, b"x").expect("get"), Some("2".into()));
     }
 
     #[test]
     fn a_write_after_a_look_at_the_order_finds_its_place() {
-        let mut buffer = WriteBuffer::new(Budget::new(1 << 20));
+        let mut buffer = WriteBuffer::new(Budget::new(1 << 20), true);
         for key in ["b", "d"] {
             buffer.put(key.as_bytes(), None, 0);
         }
