@@ -181,12 +181,11 @@ impl KafkaStreamsBuilder {
             .networks
             .unwrap_or_else(|| Arc::new(|| Ok(Box::new(TcpNetwork::new()?) as Box<dyn Network>)));
         let cluster = Cluster { settings: settings.clone(), networks };
-        let transaction_timeout = cluster.find(&self.topology)?;
+        let limits = cluster.find(&self.topology)?;
         let directory = open_directory(&self.topology, &settings)?;
         let process =
             directory.as_ref().map_or_else(Uuid::new_v4, |directory| directory.process_id());
-        let instance =
-            Instance { topology: self.topology, directory, process, transaction_timeout };
+        let instance = Instance { topology: self.topology, directory, process, limits };
         let shared = Arc::new(Shared::new(self.listener));
         // From here on a failure closes what was started: the handle is dropped.
         let app = KafkaStreams { shared, threads: Mutex::default() };

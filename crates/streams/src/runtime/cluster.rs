@@ -42,8 +42,16 @@ pub(super) struct Instance {
     pub(super) topology: Topology,
     pub(super) directory: Option<Arc<StateDirectory>>,
     pub(super) process: Uuid,
+    pub(super) limits: Limits,
+}
+
+/// Time limits of members and producers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// How long the group waits for a silent member, if that is known.
+    pub(super) session: Option<Duration>,
     /// How long transactions may take, if there are any.
-    pub(super) transaction_timeout: Option<Duration>,
+    pub(super) transaction: Option<Duration>,
 }
 
 impl Cluster {
@@ -88,16 +96,16 @@ impl Cluster {
         Ok(Client::new(config, network))
     }
 
-    /// Checks that the cluster is there and has the topics of users; gives how long transactions may take.
-    pub(super) fn find(&self, topology: &Topology) -> Result<Option<Duration>> {
+    /// Checks that the cluster is there and has the topics of users; gives what time limits it has.
+    pub(super) fn find(&self, topology: &Topology) -> Result<Limits> {
         let mut client = self.client(&format!("{}-admin", self.settings.application_id))?;
         self.find_topics(&mut client, topology)?;
-        match self.settings.guarantee {
-            Guarantee::AtLeastOnce => Ok(None),
-            Guarantee::ExactlyOnce => {
-                transaction_timeout(&self.settings, self.session_timeout(&mut client)?).map(Some)
-            }
-        }
+        let session = self.session_timeout(&mut client)?;
+        let transaction = match self.settings.guarantee {
+            Guarantee::AtLeastOnce => None,
+            Guarantee::ExactlyOnce => Some(transaction_timeout(&self.settings, session)?),
+        };
+        Ok(Limits { session, transaction })
     }
 
     /// How long the group waits for a member that is silent, where the brokers tell.
@@ -159,7 +167,7 @@ impl Cluster {
         index: usize,
         client: Client,
     ) -> ThreadParts {
-        let Instance { topology, directory, process, transaction_timeout } = instance;
+        let Instance { topology, directory, process, limits } = instance;
         let settings = &self.settings;
         let group = topics::group_topology(topology.graph(), settings);
         let wire = &settings.wire;
@@ -173,16 +181,16 @@ impl Cluster {
             delivery_timeout: wire.delivery_timeout,
             ..ProducerConfig::default()
         };
-        let producer = match transaction_timeout {
+        let producer = match limits.transaction {
             None => producer,
             // The same one after a restart, so that what a crash left open ends at once.
-            Some(transaction_timeout) => ProducerConfig {
+            Some(timeout) => ProducerConfig {
                 transactional_id: Some(format!(
                     "{}-{process}-{}",
                     settings.application_id,
                     index + 1
                 )),
-                transaction_timeout: *transaction_timeout,
+                transaction_timeout: timeout,
                 ..producer
             },
         };
@@ -196,6 +204,7 @@ impl Cluster {
                 log_mode: settings.log_mode,
             },
             group: GroupConfig {
+                session_timeout: limits.session,
                 description: Some(topics::description(topology.graph(), &settings.application_id)),
                 ..GroupConfig::new(&*settings.application_id, process.to_string(), group)
             },

@@ -112,9 +112,9 @@ impl Run {
         let directory = Some(Arc::new(directory.expect("the directory")));
         let process = directory.as_ref().map_or_else(Uuid::new_v4, |dir| dir.process_id());
         let cluster = Cluster { settings, networks: self.broker.networks() };
-        let transaction_timeout = cluster.find(&self.topology).expect("the cluster");
+        let limits = cluster.find(&self.topology).expect("the cluster");
         let topology = self.topology.clone();
-        let instance = Instance { topology, directory, process, transaction_timeout };
+        let instance = Instance { topology, directory, process, limits };
         let client = cluster.client("crash").expect("a client");
         StreamThread::new(cluster.thread_parts(&instance, 0, client), self.clock.now())
     }

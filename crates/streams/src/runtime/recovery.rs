@@ -96,7 +96,12 @@ impl StreamThread {
         self.collector.borrow_mut().discard();
         self.recovery.step = match self.settings.guarantee {
             Guarantee::ExactlyOnce => Step::Undoing(self.collector.borrow_mut().undo(fenced)),
-            Guarantee::AtLeastOnce => self.pause(false, now),
+            Guarantee::AtLeastOnce => {
+                // What the dropped tasks wrote is written again, by whoever has them: coming late it would undo that.
+                let producer = self.client.producer(self.producer.clone());
+                self.collector.borrow_mut().replace_producer(producer);
+                self.pause(false, now)
+            }
         };
     }
 

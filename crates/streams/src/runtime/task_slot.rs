@@ -180,7 +180,7 @@ impl TaskSlot {
         }
         self.inputs = inputs.into_iter().map(|input| (input, InputPosition::default())).collect();
         let path = self.lock.as_ref().map(|lock| lock.stores().to_path_buf());
-        let restoring = Restoring::begin(graph, app, self.id, TaskBackends::new(path))?;
+        let restoring = Restoring::begin(graph, app, self.id, TaskBackends::new(path), cx.budget)?;
         if restoring.stores.is_empty() {
             return Ok((self.build(restoring.finish()?, cx)?, true));
         }

@@ -10,7 +10,7 @@ use crate::processor::{InitContext, TaskContext};
 use crate::record::Headers;
 use crate::serde::{At, Presence, SerdeRef};
 use crate::topology::erased::Fault;
-use bytes::Bytes;
+use byteview::ByteView;
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
@@ -50,7 +50,8 @@ struct Typed<K, V> {
     codec: Rc<Codec<K, V>>,
     layers: Rc<RefCell<KeyValueLayers>>,
     task: Rc<TaskContext>,
-    scratch: RefCell<Vec<u8>>,
+    /// For the bytes of a key and of a value.
+    scratch: RefCell<(Vec<u8>, Vec<u8>)>,
 }
 
 static NO_HEADERS: Headers = Headers::new();
@@ -74,7 +75,7 @@ impl<K: 'static, V: 'static> Codec<K, V> {
         }
     }
 
-    fn key_bytes(&self, key: &K) -> Result<Bytes> {
+    fn key_bytes(&self, key: &K) -> Result<ByteView> {
         let mut bytes = Vec::new();
         self.write_key(key, &mut bytes)?;
         Ok(bytes.into())
@@ -98,7 +99,7 @@ impl<K: 'static, V: 'static> Codec<K, V> {
     }
 
     fn change(&self, flushed: &Flushed) -> Result<TableChange<K, V>> {
-        let read = |bytes: &Option<Bytes>| {
+        let read = |bytes: &Option<ByteView>| {
             bytes.as_ref().map(|bytes| self.read_timestamped(bytes)).transpose()
         };
         let new = read(&flushed.new)?;
@@ -119,15 +120,15 @@ impl<K: 'static, V: 'static> Typed<K, V> {
             codec: Rc::new(Codec { name: name.clone(), topic, serdes: serdes.clone() }),
             layers: ctx.stores.layers(name)?,
             task: ctx.task.clone(),
-            scratch: RefCell::new(Vec::new()),
+            scratch: RefCell::default(),
         })
     }
 
-    fn get(&self, key: &K) -> Result<Option<Bytes>> {
-        let mut scratch = self.scratch.borrow_mut();
+    fn get(&self, key: &K) -> Result<Option<ByteView>> {
+        let (scratch, _) = &mut *self.scratch.borrow_mut();
         scratch.clear();
-        self.codec.write_key(key, &mut scratch)?;
-        self.layers.borrow_mut().get(&scratch)
+        self.codec.write_key(key, scratch)?;
+        self.layers.borrow_mut().get(scratch)
     }
 
     /// Writes a value behind `prefix`, or deletes.
@@ -138,26 +139,26 @@ impl<K: 'static, V: 'static> Typed<K, V> {
         timestamp: Option<i64>,
         headers: &Headers,
     ) -> Result<()> {
+        let (key_bytes, bytes) = &mut *self.scratch.borrow_mut();
         let value = match value {
             Some(value) => {
-                let mut bytes = Vec::with_capacity(32);
+                bytes.clear();
                 if let Some(timestamp) = timestamp {
-                    timestamped_value::put_timestamp(timestamp, &mut bytes);
+                    timestamped_value::put_timestamp(timestamp, bytes);
                 }
                 let presence =
-                    self.codec.serdes.value.serialize(&self.codec.at(false), value, &mut bytes);
+                    self.codec.serdes.value.serialize(&self.codec.at(false), value, bytes);
                 let presence =
                     presence.map_err(|error| self.codec.failed("write the value", error))?;
-                (presence == Presence::Value).then(|| Bytes::from(bytes))
+                (presence == Presence::Value).then(|| ByteView::from(&bytes[..]))
             }
             None => None,
         };
-        let mut scratch = self.scratch.borrow_mut();
-        scratch.clear();
-        self.codec.write_key(key, &mut scratch)?;
+        key_bytes.clear();
+        self.codec.write_key(key, key_bytes)?;
         let task = &self.task;
         let mut layers = self.layers.borrow_mut();
-        layers.put(&scratch, value, || task.record(), task.timestamp(), headers);
+        layers.put(key_bytes, value, || task.record(), task.timestamp(), headers);
         Ok(())
     }
 

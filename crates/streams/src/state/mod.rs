@@ -5,9 +5,11 @@
 
 mod directory;
 pub(crate) mod engine;
+mod key_order;
 mod key_value;
 mod layers;
 mod layout;
+mod restore_batch;
 mod spec;
 mod store_set;
 
@@ -15,6 +17,7 @@ pub(crate) use self::directory::{DirectoryLock, StateDirectory, clean_up};
 pub use self::key_value::{Entries, KeyValueStore, TimestampedKeyValueStore};
 pub(crate) use self::key_value::{KeyValueSerdes, TableChange};
 pub(crate) use self::layers::{Budget, LogMode, StoreBudget};
+pub(crate) use self::restore_batch::RestoreBatch;
 pub(crate) use self::spec::{StoreFormat, StoreSpec};
 pub use self::spec::{StoreToken, StoreType, Stores};
 pub(crate) use self::store_set::{LogRecord, StoreSet, TaskBackends};

@@ -4,8 +4,9 @@
 //! confirm them, then hand the write buffers to the engines in one atomic batch with the changelog offsets
 //! (`task/commit.rs` tells the whole protocol).
 
-use super::engine::{Backend, CommitBatch, DiskBackend, Engine, MemoryBackend, Write};
+use super::engine::{Backend, CommitBatch, DiskBackend, Engine, MemoryBackend};
 use super::layers::{KeyValueLayers, LogMode, StoreBudget};
+use super::restore_batch::RestoreBatch;
 use super::spec::StoreSpec;
 use crate::error::{Error, Result};
 use crate::processor::TaskContext;
@@ -15,6 +16,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// So many writes of a restore are loaded in bulk; fewer are a batch as those of a commit.
+const BULK: usize = 10_000;
 
 /// A write on its way to a changelog topic.
 #[derive(Debug, Clone, Copy)]
@@ -61,17 +65,23 @@ impl TaskBackends {
         Ok(self.backend(spec)?.offsets()?.get(changelog).copied())
     }
 
-    /// Writes what was read from a changelog, sorted by key, and how far it was read.
+    /// Writes what was read from a changelog, and how far it was read. The offset goes last: after a crash before it the same
+    /// records are read and written again, which changes nothing.
     pub(crate) fn restore(
         &mut self,
         spec: &StoreSpec,
-        writes: Vec<Write>,
+        batch: &mut RestoreBatch,
         changelog: &Arc<str>,
         offset: i64,
     ) -> Result<()> {
+        let (is_bulk, mut writes) = (batch.len() >= BULK, batch.drain());
+        let backend = self.backend(spec)?;
+        if is_bulk {
+            backend.load(&spec.name, &mut writes)?;
+        }
+        let writes = vec![(spec.name.clone(), writes.collect())];
         let offsets = BTreeMap::from([(changelog.clone(), offset)]);
-        let batch = CommitBatch { writes: vec![(spec.name.clone(), writes)], offsets };
-        self.backend(spec)?.commit(batch)
+        backend.commit(CommitBatch { writes, offsets })
     }
 }
 
@@ -100,7 +110,7 @@ impl StoreSet {
         let mut stores = Vec::new();
         for (spec, changelog) in specs {
             let engine = backends.engine(&spec)?;
-            let layers = KeyValueLayers::new(&spec, engine, log_mode, budget);
+            let layers = KeyValueLayers::new(&spec, engine, log_mode, budget)?;
             stores.push(Store { spec, changelog, layers: Rc::new(RefCell::new(layers)) });
         }
         Ok(StoreSet { application_id: application_id.clone(), stores, backends })

@@ -1,20 +1,16 @@
 //! Restoring: the stores of a task are filled from their changelogs before the task is built.
 //!
 //! It is done when the position has reached the end that the topic had at the start, whatever lies there: the end may be a marker,
-//! a gap, or a compacted tail. Writes go to the engine in large sorted batches with the offset they lead to, so that a crash in
-//! between repeats at most one batch.
+//! a gap, or a compacted tail. Writes go to the engine in large sorted batches, each followed by the offset it leads to, so that a
+//! crash in between repeats at most one batch.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::processor::TaskId;
-use crate::state::{StoreFormat, StoreSpec, TaskBackends};
+use crate::state::{RestoreBatch, StoreBudget, StoreFormat, StoreSpec, TaskBackends};
 use crate::topology::{ChangelogTopic, Graph};
-use bytes::Bytes;
+use byteview::ByteView;
 use kstreams_protocol::batch::RecordReader;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Writes that are collected before they go to the engine.
-const BATCH_BYTES: usize = 8 << 20;
 
 /// One store on its way to the end of its changelog.
 pub(crate) struct RestoreStore {
@@ -23,9 +19,10 @@ pub(crate) struct RestoreStore {
     pub(crate) position: Option<i64>,
     end: Option<i64>,
     spec: StoreSpec,
-    pending: BTreeMap<Bytes, Option<Bytes>>,
-    pending_bytes: usize,
+    pending: RestoreBatch,
     restored: u64,
+    /// For the bytes of a value.
+    scratch: Vec<u8>,
 }
 
 /// A task that is not running yet.
@@ -42,6 +39,7 @@ impl Restoring {
         application_id: &str,
         id: TaskId,
         mut backends: TaskBackends,
+        budget: &StoreBudget,
     ) -> Result<Self> {
         let used = graph.stores_of(id.subtopology);
         let mut stores = Vec::new();
@@ -53,9 +51,9 @@ impl Restoring {
                 position,
                 end: None,
                 spec: spec.clone(),
-                pending: BTreeMap::new(),
-                pending_bytes: 0,
+                pending: RestoreBatch::new(budget.read_cache.clone()),
                 restored: 0,
+                scratch: Vec::new(),
             });
         }
         Ok(Restoring { id, stores, backends })
@@ -106,7 +104,7 @@ impl Restoring {
             }
         }
         store.position = Some(next_offset);
-        if store.pending_bytes > BATCH_BYTES || store.is_done() {
+        if store.pending.is_full() || store.is_done() {
             store.write(backends)?;
         }
         Ok(())
@@ -148,18 +146,20 @@ impl RestoreStore {
     fn take(&mut self, key: Option<&[u8]>, value: Option<&[u8]>, timestamp: i64) {
         let Some(key) = key else { return };
         let value = value.map(|value| match self.spec.format {
-            StoreFormat::Plain => Bytes::copy_from_slice(value),
-            StoreFormat::Timestamped => [&timestamp.to_be_bytes()[..], value].concat().into(),
+            StoreFormat::Plain => ByteView::from(value),
+            StoreFormat::Timestamped => {
+                self.scratch.clear();
+                self.scratch.extend_from_slice(&timestamp.to_be_bytes());
+                self.scratch.extend_from_slice(value);
+                ByteView::from(&self.scratch[..])
+            }
         });
         self.restored += 1;
-        self.pending_bytes += key.len() + value.as_ref().map_or(0, Bytes::len);
-        self.pending.insert(Bytes::copy_from_slice(key), value);
+        self.pending.put(key, value);
     }
 
     fn write(&mut self, backends: &mut TaskBackends) -> Result<()> {
         let Some(position) = self.position else { return Ok(()) };
-        let writes = std::mem::take(&mut self.pending).into_iter().collect();
-        self.pending_bytes = 0;
-        backends.restore(&self.spec, writes, &self.changelog, position)
+        backends.restore(&self.spec, &mut self.pending, &self.changelog, position)
     }
 }

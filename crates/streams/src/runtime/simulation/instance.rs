@@ -3,13 +3,12 @@
 use crate::config::Settings;
 use crate::processor::TaskId;
 use crate::runtime::clock::Now;
-use crate::runtime::cluster::{Cluster, Instance};
+use crate::runtime::cluster::{Cluster, Instance, Limits};
 use crate::runtime::thread::{StreamThread, Turn};
 use crate::state::StateDirectory;
 use crate::topology::Topology;
 use kstreams_client::driver::Driver;
 use std::sync::Arc;
-use std::time::Duration;
 use uuid::Uuid;
 
 /// A process; dropping it is its death.
@@ -25,7 +24,7 @@ impl Process {
         cluster: &Cluster,
         topology: &Topology,
         process: Uuid,
-        transaction_timeout: Option<Duration>,
+        limits: Limits,
         seed: u64,
         now: Now,
     ) -> Self {
@@ -34,7 +33,7 @@ impl Process {
         let directory = Arc::new(directory.expect("the directory"));
         let process = directory.process_id();
         let (topology, directory) = (topology.clone(), Some(directory));
-        let instance = Instance { topology, directory, process, transaction_timeout };
+        let instance = Instance { topology, directory, process, limits };
         let threads = (0..*stream_threads).map(|index| {
             let (client, driver) =
                 cluster.stepped_client("simulated", seed + index as u64).expect("a client");

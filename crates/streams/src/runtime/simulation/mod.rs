@@ -35,10 +35,10 @@ fn run(guarantee: &'static str, default: std::ops::Range<u64>) {
 
 #[test]
 fn exactly_once_is_exact_whatever_goes_wrong() {
-    run("exactly_once_v2", 0..12);
+    run("exactly_once_v2", 0..8);
 }
 
 #[test]
 fn at_least_once_loses_nothing_whatever_goes_wrong() {
-    run("at_least_once", 0..6);
+    run("at_least_once", 0..4);
 }

@@ -5,7 +5,7 @@ use super::random::Random;
 use crate::config::{Settings, StreamsConfig};
 use crate::prelude::{Consumed, Grouped, Materialized, Produced, StreamsBuilder};
 use crate::runtime::clock::Now;
-use crate::runtime::cluster::{Cluster, Networks};
+use crate::runtime::cluster::{Cluster, Limits, Networks};
 use crate::runtime::embedded::network;
 use crate::topology::{Topology, partition_for_key};
 use kstreams_broker::{Broker, BrokerConfig, Fault, FaultAction, ManualClock, MemoryConnection};
@@ -188,9 +188,11 @@ impl World {
     fn start(&mut self, index: usize) {
         let cluster = &self.cluster[index];
         let process = Uuid::from_u128(u128::from(self.random.next()));
-        let timeout = self.exactly_once.then_some(TRANSACTION_TIMEOUT);
+        let session = Some(Duration::from_millis(SESSION));
+        let limits =
+            Limits { session, transaction: self.exactly_once.then_some(TRANSACTION_TIMEOUT) };
         let seed = self.random.next();
-        let started = Process::start(cluster, &self.topology, process, timeout, seed, self.now());
+        let started = Process::start(cluster, &self.topology, process, limits, seed, self.now());
         self.processes[index] = Some(started);
         self.note(format!("instance {index} starts"));
     }
@@ -266,8 +268,8 @@ impl World {
         use ResponseError::*;
         let api = self.random.one_of(&REQUESTS);
         let error = match api {
-            0 | 1 | 2 => self.random.one_of(&[NotLeaderOrFollower, UnknownTopicOrPartition]),
-            22 | 24 | 25 | 26 | 28 => self.random.one_of(&[
+            0..=2 => self.random.one_of(&[NotLeaderOrFollower, UnknownTopicOrPartition]),
+            24 | 25 | 26 | 28 => self.random.one_of(&[
                 CoordinatorLoadInProgress,
                 NotCoordinator,
                 ConcurrentTransactions,

@@ -2,9 +2,11 @@
 //!
 //! fjall writes a batch over several keyspaces to its journal at once, so after kill -9 a commit is there as a whole or not at all.
 
-use super::{Backend, CommitBatch, Direction, Engine, EngineEntries, KeyRange, is_empty_range};
+use super::{
+    Backend, CommitBatch, Direction, Engine, EngineEntries, KeyRange, Write, is_empty_range,
+};
 use crate::error::{Error, Result};
-use bytes::Bytes;
+use byteview::ByteView;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -87,8 +89,8 @@ impl Backend for DiskBackend {
             let keyspace = self.keyspace(&store)?;
             for (key, value) in writes {
                 match value {
-                    Some(value) => batch.insert(&keyspace, &*key, &*value),
-                    None => batch.remove(&keyspace, &*key),
+                    Some(value) => batch.insert(&keyspace, key, value),
+                    None => batch.remove(&keyspace, key),
                 }
             }
         }
@@ -96,6 +98,22 @@ impl Backend for DiskBackend {
             batch.insert(&self.offsets, topic.as_bytes(), offset.to_be_bytes());
         }
         batch.commit().map_err(|error| failed(&self.path, "write", error))
+    }
+
+    /// Past journal and memtable, straight into tables.
+    fn load(&mut self, store: &Arc<str>, writes: &mut dyn Iterator<Item = Write>) -> Result<()> {
+        let keyspace = self.keyspace(store)?;
+        let load = || {
+            let mut ingestion = keyspace.start_ingestion()?;
+            for (key, value) in writes {
+                match value {
+                    Some(value) => ingestion.write(key, value)?,
+                    None => ingestion.write_tombstone(key)?,
+                }
+            }
+            ingestion.finish()
+        };
+        load().map_err(|error| failed(&self.path, "write", error))
     }
 }
 
@@ -114,9 +132,9 @@ struct DiskEngine {
 }
 
 impl Engine for DiskEngine {
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+    fn get(&self, key: &[u8]) -> Result<Option<ByteView>> {
         let value = self.keyspace.get(key).map_err(|error| failed(&self.path, "read", error))?;
-        Ok(value.map(Bytes::from))
+        Ok(value.map(ByteView::from))
     }
 
     fn range(&self, range: &KeyRange, direction: Direction) -> Result<EngineEntries> {
@@ -128,7 +146,7 @@ impl Engine for DiskEngine {
         let entries = self.database.snapshot().range(&self.keyspace, range.clone());
         let read = move |entry: fjall::Guard| {
             let (key, value) = entry.into_inner().map_err(|error| failed(&path, "read", error))?;
-            Ok((Bytes::from(key), Bytes::from(value)))
+            Ok((ByteView::from(key), ByteView::from(value)))
         };
         Ok(match direction {
             Direction::Forward => Box::new(entries.map(read)),
@@ -138,6 +156,10 @@ impl Engine for DiskEngine {
 
     fn approximate_len(&self) -> u64 {
         self.keyspace.approximate_len() as u64
+    }
+
+    fn is_empty(&self) -> Result<bool> {
+        self.keyspace.is_empty().map_err(|error| failed(&self.path, "read", error))
     }
 }
 

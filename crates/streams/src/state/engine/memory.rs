@@ -1,12 +1,14 @@
 //! Stores in memory: sorted maps that readers share until somebody writes.
 
-use super::{Backend, CommitBatch, Direction, Engine, EngineEntries, KeyRange, is_empty_range};
+use super::{
+    Backend, CommitBatch, Direction, Engine, EngineEntries, KeyRange, Write, is_empty_range,
+};
 use crate::error::Result;
-use bytes::Bytes;
+use byteview::ByteView;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-type Map = BTreeMap<Bytes, Bytes>;
+type Map = BTreeMap<ByteView, ByteView>;
 
 /// A map behind a lock that only one task takes, once a call: it is there so that the backend can move to the restoring
 /// thread and back. The inner `Arc` makes a range a snapshot; a write copies the map only while such a snapshot is open.
@@ -30,17 +32,22 @@ impl Backend for MemoryBackend {
 
     fn commit(&mut self, batch: CommitBatch) -> Result<()> {
         for (store, writes) in batch.writes {
-            let shared = self.stores.entry(store).or_default();
-            let mut map = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            let map = Arc::make_mut(&mut map);
-            for (key, value) in writes {
-                match value {
-                    Some(value) => map.insert(key, value),
-                    None => map.remove(&key),
-                };
-            }
+            self.load(&store, &mut writes.into_iter())?;
         }
         self.offsets.extend(batch.offsets);
+        Ok(())
+    }
+
+    fn load(&mut self, store: &Arc<str>, writes: &mut dyn Iterator<Item = Write>) -> Result<()> {
+        let shared = self.stores.entry(store.clone()).or_default();
+        let mut map = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let map = Arc::make_mut(&mut map);
+        for (key, value) in writes {
+            match value {
+                Some(value) => map.insert(key, value),
+                None => map.remove(&key),
+            };
+        }
         Ok(())
     }
 }
@@ -54,7 +61,7 @@ impl MemoryEngine {
 }
 
 impl Engine for MemoryEngine {
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+    fn get(&self, key: &[u8]) -> Result<Option<ByteView>> {
         let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(map.get(key).cloned())
     }
@@ -69,6 +76,10 @@ impl Engine for MemoryEngine {
     fn approximate_len(&self) -> u64 {
         self.map().len() as u64
     }
+
+    fn is_empty(&self) -> Result<bool> {
+        Ok(self.map().is_empty())
+    }
 }
 
 /// Walks a shared map by looking up the next key each time, so that it owns its snapshot without borrowing.
@@ -79,7 +90,7 @@ struct MapEntries {
 }
 
 impl Iterator for MapEntries {
-    type Item = Result<(Bytes, Bytes)>;
+    type Item = Result<(ByteView, ByteView)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         use std::ops::Bound::Excluded;

@@ -4,7 +4,7 @@ mod disk;
 mod memory;
 
 use crate::error::Result;
-use bytes::Bytes;
+use byteview::ByteView;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub(crate) use self::disk::DiskBackend;
 pub(crate) use self::memory::MemoryBackend;
 
 /// A range of keys in byte order.
-pub(crate) type KeyRange = (Bound<Bytes>, Bound<Bytes>);
+pub(crate) type KeyRange = (Bound<ByteView>, Bound<ByteView>);
 
 /// Which end of a range comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,20 +23,23 @@ pub(crate) enum Direction {
 }
 
 /// Entries of an engine: a snapshot that owns what it needs.
-pub(crate) type EngineEntries = Box<dyn Iterator<Item = Result<(Bytes, Bytes)>>>;
+pub(crate) type EngineEntries = Box<dyn Iterator<Item = Result<(ByteView, ByteView)>>>;
 
 /// The committed content of one store.
 pub(crate) trait Engine {
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>>;
+    fn get(&self, key: &[u8]) -> Result<Option<ByteView>>;
 
     fn range(&self, range: &KeyRange, direction: Direction) -> Result<EngineEntries>;
 
     /// About how many entries there are.
     fn approximate_len(&self) -> u64;
+
+    /// Whether there are none, for certain.
+    fn is_empty(&self) -> Result<bool>;
 }
 
 /// One change of a store; `None` deletes.
-pub(crate) type Write = (Bytes, Option<Bytes>);
+pub(crate) type Write = (ByteView, Option<ByteView>);
 
 /// What one commit changes: the writes of each store, sorted by key, and how far each changelog is in them.
 #[derive(Debug, Default)]
@@ -56,6 +59,9 @@ pub(crate) trait Backend: Send {
 
     /// Applies a batch: all of it or, after a crash, nothing.
     fn commit(&mut self, batch: CommitBatch) -> Result<()>;
+
+    /// Adds many writes, sorted by key, each key once. After a crash they may be there although no offset says so.
+    fn load(&mut self, store: &Arc<str>, writes: &mut dyn Iterator<Item = Write>) -> Result<()>;
 }
 
 /// Whether a range can hold no key at all.
@@ -80,7 +86,7 @@ pub(crate) fn prefix_range(prefix: &[u8]) -> KeyRange {
         }
         None => Bound::Unbounded,
     };
-    (Bound::Included(Bytes::copy_from_slice(prefix)), to)
+    (Bound::Included(ByteView::from(prefix)), to)
 }
 
 #[cfg(test)]
@@ -89,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_prefix_of_ff_has_no_upper_bound() {
-        let bound = |bytes: &'static [u8]| Bytes::from_static(bytes);
+        let bound = |bytes: &'static [u8]| ByteView::from(bytes);
         for (prefix, to) in [
             (&b"a"[..], Bound::Excluded(bound(b"b"))),
             (b"a\xff", Bound::Excluded(bound(b"b"))),
@@ -99,7 +105,7 @@ mod tests {
             (b"", Bound::Unbounded),
         ] {
             let range = prefix_range(prefix);
-            assert_eq!(range, (Bound::Included(Bytes::copy_from_slice(prefix)), to));
+            assert_eq!(range, (Bound::Included(ByteView::from(prefix)), to));
         }
     }
 
@@ -115,20 +121,22 @@ mod tests {
     fn check(backend: &mut dyn Backend) {
         let engine = backend.engine("s").expect("engine");
         let write = |key: &'static str, value: Option<&'static str>| {
-            (Bytes::from(key), value.map(Bytes::from))
+            (ByteView::from(key), value.map(ByteView::from))
         };
         let mut commit = |writes, offset| {
             let offsets = BTreeMap::from([("log".into(), offset)]);
             let batch = CommitBatch { writes: vec![("s".into(), writes)], offsets };
             backend.commit(batch).expect("commits");
         };
+        assert!(engine.is_empty().expect("known"));
         commit(vec![write("a", Some("1")), write("b", Some("2")), write("c", Some("3"))], 3);
+        assert!(!engine.is_empty().expect("known"));
         let all = (Bound::Unbounded, Bound::Unbounded);
         let snapshot = engine.range(&all, Direction::Reverse).expect("range");
         commit(vec![write("b", None), write("c", Some("4"))], 7);
         let text = |entries: EngineEntries| {
             let entries = entries.map(|entry| entry.expect("entry"));
-            let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).expect("text");
+            let text = |bytes: ByteView| String::from_utf8(bytes.to_vec()).expect("text");
             entries.map(|(k, v)| text(k) + &text(v)).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(text(snapshot), "c3 b2 a1");
@@ -138,5 +146,53 @@ mod tests {
         assert_eq!(engine.get(b"b").expect("get"), None);
         assert_eq!(engine.get(b"c").expect("get"), Some("4".into()));
         assert_eq!(backend.offsets().expect("offsets").get("log"), Some(&7));
+        let mut loaded = vec![write("a", None), write("c", Some("5")), write("d", Some("6"))];
+        backend.load(&"s".into(), &mut loaded.drain(..)).expect("loads");
+        backend.load(&"s".into(), &mut loaded.drain(..)).expect("loads nothing");
+        assert_eq!(text(engine.range(&all, Direction::Forward).expect("range")), "c5 d6");
+        assert_eq!(engine.get(b"a").expect("get"), None);
+    }
+
+    /// After a crash a load wins over the commits before it, and loses against those after it.
+    #[test]
+    fn what_was_loaded_keeps_its_turn_after_a_crash() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut backend = DiskBackend::open(dir.path()).expect("opens");
+        let engine = backend.engine("s").expect("engine");
+        let commit = |backend: &mut DiskBackend, value: &'static str| {
+            let writes = ["k", value].map(|key| (ByteView::from(key), Some(ByteView::from(value))));
+            let batch =
+                CommitBatch { writes: vec![("s".into(), writes.into())], ..CommitBatch::default() };
+            backend.commit(batch).expect("commits");
+        };
+        commit(&mut backend, "1");
+        let loaded = [("k", "2"), ("l", "2")].map(|(key, value)| (key.into(), Some(value.into())));
+        backend.load(&"s".into(), &mut loaded.into_iter()).expect("loads");
+        assert_eq!(engine.get(b"k").expect("get"), Some("2".into()));
+        let crashed = tempfile::tempdir().expect("a temporary directory");
+        let reopened = |to: &std::path::Path| {
+            copy(dir.path(), to);
+            DiskBackend::open(to).expect("opens").engine("s").expect("engine")
+        };
+        let engine = reopened(&crashed.path().join("1"));
+        assert_eq!(engine.get(b"k").expect("get"), Some("2".into()));
+        assert_eq!(engine.get(b"1").expect("get"), Some("1".into()));
+        commit(&mut backend, "3");
+        let engine = reopened(&crashed.path().join("2"));
+        assert_eq!(engine.get(b"k").expect("get"), Some("3".into()));
+        assert_eq!(engine.get(b"l").expect("get"), Some("2".into()));
+    }
+
+    /// A directory as kill -9 leaves it: what was written, with nothing closed.
+    fn copy(from: &std::path::Path, to: &std::path::Path) {
+        std::fs::create_dir_all(to).expect("made");
+        for entry in std::fs::read_dir(from).expect("a directory") {
+            let entry = entry.expect("an entry");
+            let to = to.join(entry.file_name());
+            match entry.file_type().expect("a type").is_dir() {
+                true => copy(&entry.path(), &to),
+                false => drop(std::fs::copy(entry.path(), to).expect("copied")),
+            }
+        }
     }
 }

@@ -13,19 +13,19 @@ impl Budget {
         Budget(Rc::new((bytes, Cell::new(0))))
     }
 
-    pub(super) fn is_nothing(&self) -> bool {
+    pub(in crate::state) fn is_nothing(&self) -> bool {
         self.0.0 == 0
     }
 
-    pub(super) fn is_exceeded(&self) -> bool {
+    pub(in crate::state) fn is_exceeded(&self) -> bool {
         self.0.1.get() > self.0.0
     }
 
-    pub(super) fn take(&self, bytes: usize) {
+    pub(in crate::state) fn take(&self, bytes: usize) {
         self.0.1.set(self.0.1.get() + bytes);
     }
 
-    pub(super) fn give(&self, bytes: usize) {
+    pub(in crate::state) fn give(&self, bytes: usize) {
         self.0.1.set(self.0.1.get() - bytes);
     }
 }

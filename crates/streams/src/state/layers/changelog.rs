@@ -2,7 +2,7 @@
 
 use crate::state::layout::timestamped_value;
 use crate::state::spec::StoreFormat;
-use bytes::Bytes;
+use byteview::ByteView;
 
 /// How often a key is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(crate) enum LogMode {
 pub(super) struct Changelog {
     pub(super) mode: LogMode,
     format: StoreFormat,
-    pending: Vec<(Bytes, Option<Bytes>, i64)>,
+    pending: Vec<(ByteView, Option<ByteView>, i64)>,
     pending_bytes: usize,
 }
 
@@ -26,14 +26,14 @@ impl Changelog {
         Changelog { mode, format, pending: Vec::new(), pending_bytes: 0 }
     }
 
-    pub(super) fn note(&mut self, key: &[u8], value: Option<&Bytes>, timestamp: i64) {
+    pub(super) fn note(&mut self, key: &[u8], value: Option<&ByteView>, timestamp: i64) {
         if self.mode == LogMode::EveryWrite {
-            self.pending_bytes += key.len() + value.map_or(0, Bytes::len);
-            self.pending.push((Bytes::copy_from_slice(key), value.cloned(), timestamp));
+            self.pending_bytes += key.len() + value.map_or(0, ByteView::len);
+            self.pending.push((key.into(), value.cloned(), timestamp));
         }
     }
 
-    pub(super) fn take_pending(&mut self) -> Vec<(Bytes, Option<Bytes>, i64)> {
+    pub(super) fn take_pending(&mut self) -> Vec<(ByteView, Option<ByteView>, i64)> {
         self.pending_bytes = 0;
         std::mem::take(&mut self.pending)
     }
@@ -46,7 +46,7 @@ impl Changelog {
     /// record that caused it.
     pub(super) fn record<'a>(
         &self,
-        value: Option<&'a Bytes>,
+        value: Option<&'a ByteView>,
         timestamp: i64,
     ) -> (Option<&'a [u8]>, i64) {
         match (self.format, value) {

@@ -10,7 +10,7 @@ use crate::record::Headers;
 use crate::state::engine::{Direction, Engine, EngineEntries, KeyRange, Write};
 use crate::state::spec::StoreSpec;
 use crate::topology::erased::Fault;
-use bytes::Bytes;
+use byteview::ByteView;
 use std::iter::Peekable;
 use std::ops::RangeBounds;
 use std::rc::Rc;
@@ -36,16 +36,16 @@ impl KeyValueLayers {
         engine: Box<dyn Engine>,
         log_mode: LogMode,
         budget: &StoreBudget,
-    ) -> Self {
+    ) -> Result<Self> {
         let cached = spec.caching && !budget.record_cache.is_nothing();
-        KeyValueLayers {
+        Ok(KeyValueLayers {
             cache: cached.then(|| RecordCache::new(budget.record_cache.clone())),
             changelog: spec.logging.is_some().then(|| Changelog::new(log_mode, spec.format)),
-            buffer: WriteBuffer::new(budget.read_cache.clone()),
+            buffer: WriteBuffer::new(budget.read_cache.clone(), engine.is_empty()?),
             engine,
             listener: None,
             sends_old_values: false,
-        }
+        })
     }
 
     /// Whether changes wait for the next flush; else the operator forwards them itself.
@@ -53,7 +53,7 @@ impl KeyValueLayers {
         self.cache.is_some()
     }
 
-    pub(crate) fn get(&mut self, key: &[u8]) -> Result<Option<Bytes>> {
+    pub(crate) fn get(&mut self, key: &[u8]) -> Result<Option<ByteView>> {
         if let Some(value) = self.cache.as_mut().and_then(|cache| cache.get(key)) {
             return Ok(value);
         }
@@ -64,7 +64,7 @@ impl KeyValueLayers {
     pub(crate) fn put(
         &mut self,
         key: &[u8],
-        value: Option<Bytes>,
+        value: Option<ByteView>,
         record: impl FnOnce() -> RecordContext,
         timestamp: i64,
         headers: &Headers,
@@ -76,7 +76,7 @@ impl KeyValueLayers {
     }
 
     /// The write below the cache.
-    fn write(&mut self, key: &[u8], value: Option<Bytes>, timestamp: i64) {
+    fn write(&mut self, key: &[u8], value: Option<ByteView>, timestamp: i64) {
         if let Some(changelog) = &mut self.changelog {
             changelog.note(key, value.as_ref(), timestamp);
         }
@@ -186,7 +186,8 @@ fn overlaid(below: Vec<Write>, above: Vec<Write>) -> Vec<Write> {
     if above.is_empty() {
         return below;
     }
-    let mut merged: std::collections::BTreeMap<Bytes, Option<Bytes>> = below.into_iter().collect();
+    let mut merged: std::collections::BTreeMap<ByteView, Option<ByteView>> =
+        below.into_iter().collect();
     merged.extend(above);
     merged.into_iter().collect()
 }
@@ -199,7 +200,7 @@ struct Overlaid {
 }
 
 impl Iterator for Overlaid {
-    type Item = Result<(Bytes, Bytes)>;
+    type Item = Result<(ByteView, ByteView)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -238,7 +239,8 @@ mod tests {
         let spec = StoreSpec { caching: true, ..StoreSpec::new::<(), ()>("s", StoreFormat::Plain) };
         let budget =
             StoreBudget { record_cache: Budget::new(1 << 20), read_cache: Budget::new(1 << 20) };
-        let mut layers = KeyValueLayers::new(&spec, engine, LogMode::EveryWrite, &budget);
+        let layers = KeyValueLayers::new(&spec, engine, LogMode::EveryWrite, &budget);
+        let mut layers = layers.expect("layers");
         layers.listener = Some(Rc::new(|_| Ok(())));
         (layers, backend)
     }
@@ -246,7 +248,7 @@ mod tests {
     fn put(layers: &mut KeyValueLayers, key: &[u8], value: Option<&'static str>, timestamp: i64) {
         let topic: Rc<str> = "t".into();
         let record = || RecordContext { topic, partition: 0, offset: timestamp, timestamp };
-        layers.put(key, value.map(Bytes::from), record, timestamp, &Headers::new());
+        layers.put(key, value.map(ByteView::from), record, timestamp, &Headers::new());
     }
 
     fn keys(layers: &mut KeyValueLayers, range: &KeyRange) -> Vec<Vec<u8>> {
@@ -284,9 +286,13 @@ mod tests {
         let flushed = layers.flush_cache().expect("flushed");
         let shown: Vec<String> = flushed
             .iter()
-            .map(|change| format!("{:?}={:?}@{}", change.key, change.new, change.record.offset))
+            .map(|change| {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                let new = change.new.as_ref().map(|new| text(new));
+                format!("{}={new:?}@{}", text(&change.key), change.record.offset)
+            })
             .collect();
-        assert_eq!(shown, [r#"b"b"=Some(b"1")@2"#, r#"b"a"=Some(b"2")@3"#]);
+        assert_eq!(shown, [r#"b=Some("1")@2"#, r#"a=Some("2")@3"#]);
         let mut logged = Vec::new();
         let log = layers.drain_changelog(|key, value, timestamp| {
             logged.push((key.to_vec(), value.map(<[u8]>::to_vec), timestamp));

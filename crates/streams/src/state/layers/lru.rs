@@ -1,29 +1,43 @@
-//! A hash table of byte keys that knows in which order its entries were used. Both the record cache and the write buffer are one.
+//! A hash table of byte keys that knows which of its entries were used lately. Both the record cache and the write buffer are one.
+//!
+//! The order is that of a *second chance*: a use sets a mark, and a hand goes round the places, takes marks away, and gives up the
+//! first entry without one. That is nearly the least recently used entry, for one bit instead of a linked list, whose neighbours
+//! are somewhere else in memory at each use.
 
-use bytes::Bytes;
+use byteview::ByteView;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
 
-/// No neighbour.
+/// No place.
 const NONE: u32 = u32::MAX;
 
-/// Entries by key, linked from the most to the least recently used. A pinned entry is in no order until it is unpinned.
+/// Places that the hand passes at most for one entry, so that a table full of pinned entries costs no long walks.
+const STEPS_MAX: usize = 256;
+
+/// The entry was used since the hand came by.
+const USED: u8 = 1;
+/// The hand passes over it.
+const PINNED: u8 = 2;
+/// There is no entry.
+const FREE: u8 = 4;
+
+/// Entries by key. A pinned entry is never given up until it is unpinned.
 pub(super) struct Lru<T> {
     table: HashTable<u32>,
     slots: Vec<Slot<T>>,
+    /// The marks of each slot, apart: the hand reads nothing else.
+    marks: Vec<u8>,
     free: Vec<u32>,
-    newest: u32,
-    oldest: u32,
+    hand: usize,
+    /// The place that was found last: a write mostly follows a read of the same key.
+    last: u32,
     hasher: FixedState,
 }
 
 struct Slot<T> {
-    key: Bytes,
-    value: Option<T>,
-    newer: u32,
-    older: u32,
-    pinned: bool,
+    key: ByteView,
+    value: T,
 }
 
 /// The place of an entry; valid until the entry is removed.
@@ -35,117 +49,114 @@ impl<T> Default for Lru<T> {
         Lru {
             table: HashTable::new(),
             slots: Vec::new(),
+            marks: Vec::new(),
             free: Vec::new(),
-            newest: NONE,
-            oldest: NONE,
+            hand: 0,
+            last: NONE,
             // The order of entries never depends on the hash; a fixed seed keeps runs alike.
             hasher: FixedState::default(),
         }
     }
 }
 
-impl<T> Lru<T> {
+impl<T: Default> Lru<T> {
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Finds an entry and makes it the most recently used one.
+    /// Finds an entry and marks it as used.
     pub(super) fn touch(&mut self, key: &[u8]) -> Option<Place> {
-        let hash = self.hasher.hash_one(key);
-        let slots = &self.slots;
-        let place = *self.table.find(hash, |&place| slots[place as usize].key == key)?;
-        if self.newest != place && !self.slots[place as usize].pinned {
-            self.unlink(place);
-            self.link_newest(place);
-        }
+        let place = match self.slots.get(self.last as usize) {
+            Some(slot) if *slot.key == *key => self.last,
+            _ => self.find(key)?,
+        };
+        self.last = place;
+        self.marks[place as usize] |= USED;
         Some(Place(place))
     }
 
-    /// Adds an entry that is not there yet, as the most recently used one.
-    pub(super) fn insert(&mut self, key: Bytes, value: T) -> Place {
+    fn find(&self, key: &[u8]) -> Option<u32> {
+        let (hash, slots) = (self.hasher.hash_one(key), &self.slots);
+        self.table.find(hash, |&place| *slots[place as usize].key == *key).copied()
+    }
+
+    /// Adds an entry that is not there yet.
+    pub(super) fn insert(&mut self, key: ByteView, value: T) -> Place {
         let hash = self.hasher.hash_one(&key[..]);
-        let slot = Slot { key, value: Some(value), newer: NONE, older: NONE, pinned: false };
+        let slot = Slot { key, value };
         let place = match self.free.pop() {
             Some(place) => {
                 self.slots[place as usize] = slot;
+                self.marks[place as usize] = 0;
                 place
             }
             None => {
                 self.slots.push(slot);
+                self.marks.push(0);
                 (self.slots.len() - 1) as u32
             }
         };
         let (slots, hasher) = (&self.slots, &self.hasher);
         self.table.insert_unique(hash, place, |&p| hasher.hash_one(&slots[p as usize].key[..]));
-        self.link_newest(place);
+        self.last = place;
         Place(place)
     }
 
-    pub(super) fn key(&self, place: Place) -> &Bytes {
+    pub(super) fn key(&self, place: Place) -> &ByteView {
         &self.slots[place.0 as usize].key
     }
 
     /// The value at a valid place.
-    pub(super) fn get(&self, place: Place) -> Option<&T> {
-        self.slots[place.0 as usize].value.as_ref()
+    pub(super) fn get(&self, place: Place) -> &T {
+        &self.slots[place.0 as usize].value
     }
 
-    pub(super) fn get_mut(&mut self, place: Place) -> Option<&mut T> {
-        self.slots[place.0 as usize].value.as_mut()
+    pub(super) fn get_mut(&mut self, place: Place) -> &mut T {
+        &mut self.slots[place.0 as usize].value
     }
 
-    /// Takes an entry out of the order of use.
     pub(super) fn pin(&mut self, place: Place) {
-        if !std::mem::replace(&mut self.slots[place.0 as usize].pinned, true) {
-            self.unlink(place.0);
-        }
+        self.marks[place.0 as usize] |= PINNED;
     }
 
-    /// Puts a pinned entry back, as the most recently used one.
+    /// Lets the entry be given up again; it counts as used just now.
     pub(super) fn unpin(&mut self, place: Place) {
-        if std::mem::replace(&mut self.slots[place.0 as usize].pinned, false) {
-            self.link_newest(place.0);
+        let marks = &mut self.marks[place.0 as usize];
+        *marks = (*marks & !PINNED) | USED;
+    }
+
+    /// The entry to give up next, if one that is not pinned is near.
+    pub(super) fn oldest(&mut self) -> Option<Place> {
+        // Twice round finds what there is: the first time may only take marks away.
+        for _ in 0..STEPS_MAX.min(2 * self.marks.len()) {
+            if self.hand >= self.marks.len() {
+                self.hand = 0;
+            }
+            let marks = &mut self.marks[self.hand];
+            if *marks == 0 {
+                return Some(Place(self.hand as u32));
+            }
+            *marks &= !USED;
+            self.hand += 1;
         }
+        None
     }
 
-    /// The least recently used entry that is not pinned.
-    pub(super) fn oldest(&self) -> Option<Place> {
-        (self.oldest != NONE).then_some(Place(self.oldest))
-    }
-
-    pub(super) fn remove(&mut self, place: Place) -> Option<(Bytes, T)> {
+    pub(super) fn remove(&mut self, place: Place) -> Option<(ByteView, T)> {
         let Place(index) = place;
         let hash = self.hasher.hash_one(&self.slots[index as usize].key[..]);
         self.table.find_entry(hash, |&other| other == index).ok()?.remove();
-        if !self.slots[index as usize].pinned {
-            self.unlink(index);
+        if self.last == index {
+            self.last = NONE;
         }
         self.free.push(index);
+        self.marks[index as usize] = FREE;
+        if self.hand == index as usize {
+            // The next entry takes this place, and shall not be the first to go.
+            self.hand += 1;
+        }
         let slot = &mut self.slots[index as usize];
-        slot.pinned = false;
-        Some((std::mem::take(&mut slot.key), slot.value.take()?))
-    }
-
-    fn unlink(&mut self, place: u32) {
-        let Slot { newer, older, .. } = self.slots[place as usize];
-        match newer {
-            NONE => self.newest = older,
-            newer => self.slots[newer as usize].older = older,
-        }
-        match older {
-            NONE => self.oldest = newer,
-            older => self.slots[older as usize].newer = newer,
-        }
-    }
-
-    fn link_newest(&mut self, place: u32) {
-        let slot = &mut self.slots[place as usize];
-        (slot.newer, slot.older) = (NONE, self.newest);
-        match self.newest {
-            NONE => self.oldest = place,
-            newest => self.slots[newest as usize].newer = place,
-        }
-        self.newest = place;
+        Some((std::mem::take(&mut slot.key), std::mem::take(&mut slot.value)))
     }
 }
 
@@ -153,47 +164,71 @@ impl<T> Lru<T> {
 mod tests {
     use super::*;
 
-    fn order(lru: &Lru<i32>) -> String {
+    /// Gives up entries until there are none, as far as that is possible.
+    fn order(lru: &mut Lru<i32>) -> String {
         let mut text = String::new();
-        let mut next = lru.oldest;
-        while next != NONE {
-            let place = Place(next);
-            text += std::str::from_utf8(lru.key(place)).expect("text");
-            text += &lru.get(place).expect("value").to_string();
-            next = lru.slots[next as usize].newer;
+        while let Some(place) = lru.oldest() {
+            let (key, value) = lru.remove(place).expect("there");
+            text += std::str::from_utf8(&key).expect("text");
+            text += &value.to_string();
         }
         text
     }
 
-    #[test]
-    fn use_moves_entries_to_the_young_end() {
+    fn three() -> (Lru<i32>, [Place; 3]) {
         let mut lru = Lru::default();
-        for (number, key) in ["a", "b", "c"].into_iter().enumerate() {
-            lru.insert(key.into(), number as i32);
-        }
+        let places = [("a", 0), ("b", 1), ("c", 2)].map(|(key, n)| lru.insert(key.into(), n));
+        (lru, places)
+    }
+
+    #[test]
+    fn what_was_used_stays_longer() {
+        let (mut lru, _) = three();
         let a = lru.touch(b"a").expect("there");
-        *lru.get_mut(a).expect("value") = 7;
-        assert_eq!(order(&lru), "b1c2a7");
+        *lru.get_mut(a) = 7;
         let oldest = lru.oldest().expect("there");
         assert_eq!(lru.remove(oldest), Some(("b".into(), 1)));
         assert!(lru.touch(b"b").is_none());
         lru.insert("d".into(), 3);
-        assert_eq!(order(&lru), "c2a7d3");
         assert_eq!(lru.len(), 3);
+        assert_eq!(order(&mut lru), "c2a7d3");
+        assert_eq!(lru.len(), 0);
     }
 
     #[test]
-    fn a_pinned_entry_is_in_no_order() {
-        let mut lru = Lru::default();
-        let places: Vec<Place> = ["a", "b", "c"].map(|key| lru.insert(key.into(), 1)).into();
+    fn a_pinned_entry_stays() {
+        let (mut lru, places) = three();
         lru.pin(places[0]);
         lru.pin(places[0]);
-        lru.touch(b"a").expect("there");
-        assert_eq!(order(&lru), "b1c1");
+        assert_eq!(order(&mut lru), "b1c2");
+        assert_eq!(lru.touch(b"a"), Some(places[0]));
         lru.unpin(places[0]);
-        assert_eq!(order(&lru), "b1c1a1");
-        lru.pin(places[1]);
-        assert_eq!(lru.remove(places[1]), Some(("b".into(), 1)));
-        assert_eq!(order(&lru), "c1a1");
+        lru.insert("d".into(), 3);
+        assert_eq!(order(&mut lru), "d3a0");
+    }
+
+    /// The shortcut to the last place must not find what has gone, nor a new key in its place.
+    #[test]
+    fn the_last_place_is_forgotten_with_its_entry() {
+        let (mut lru, places) = three();
+        assert_eq!(lru.touch(b"c"), Some(places[2]));
+        lru.remove(places[2]);
+        assert_eq!(lru.touch(b"c"), None);
+        assert_eq!(lru.touch(b""), None);
+        assert_eq!(lru.insert("d".into(), 3), places[2]);
+        assert_eq!((lru.touch(b"c"), lru.touch(b"d")), (None, Some(places[2])));
+        assert_eq!(lru.touch(b"a"), Some(places[0]));
+    }
+
+    #[test]
+    fn many_pinned_entries_cost_no_long_walk() {
+        let mut lru = Lru::default();
+        for number in 0..10_000u32 {
+            let place = lru.insert(number.to_be_bytes().into(), 0);
+            lru.pin(place);
+        }
+        lru.insert("x".into(), 1);
+        let tries = (0..1000).find(|_| lru.oldest().is_some());
+        assert!(tries.is_some_and(|tries| tries >= 30), "{tries:?}");
     }
 }

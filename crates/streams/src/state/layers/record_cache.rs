@@ -9,7 +9,7 @@ use super::lru::{Lru, Place};
 use crate::processor::RecordContext;
 use crate::record::Headers;
 use crate::state::engine::Write;
-use bytes::Bytes;
+use byteview::ByteView;
 
 /// What an entry costs besides its key and value.
 const ENTRY_OVERHEAD: usize = 96;
@@ -17,9 +17,9 @@ const ENTRY_OVERHEAD: usize = 96;
 /// A change that leaves the cache.
 #[derive(Debug)]
 pub(crate) struct Flushed {
-    pub(crate) key: Bytes,
-    pub(crate) new: Option<Bytes>,
-    pub(crate) old: Option<Bytes>,
+    pub(crate) key: ByteView,
+    pub(crate) new: Option<ByteView>,
+    pub(crate) old: Option<ByteView>,
     /// The record that caused the last change, and its headers.
     pub(crate) record: RecordContext,
     pub(crate) headers: Headers,
@@ -27,14 +27,15 @@ pub(crate) struct Flushed {
 
 /// A change that waits.
 pub(super) struct Change {
-    pub(super) key: Bytes,
-    pub(super) value: Option<Bytes>,
+    pub(super) key: ByteView,
+    pub(super) value: Option<ByteView>,
     pub(super) record: RecordContext,
     pub(super) headers: Headers,
 }
 
+#[derive(Default)]
 struct Entry {
-    value: Option<Bytes>,
+    value: Option<ByteView>,
     dirty: Option<Dirty>,
 }
 
@@ -70,15 +71,15 @@ impl RecordCache {
     }
 
     /// The cached value, if the key is here; `Some(None)` is a cached absence.
-    pub(super) fn get(&mut self, key: &[u8]) -> Option<Option<Bytes>> {
+    pub(super) fn get(&mut self, key: &[u8]) -> Option<Option<ByteView>> {
         let place = self.entries.touch(key)?;
-        self.entries.get(place).map(|entry| entry.value.clone())
+        Some(self.entries.get(place).value.clone())
     }
 
     pub(super) fn put(
         &mut self,
         key: &[u8],
-        value: Option<Bytes>,
+        value: Option<ByteView>,
         record: RecordContext,
         headers: Headers,
     ) {
@@ -87,13 +88,11 @@ impl RecordCache {
         self.grow(size(key, &entry.value));
         let place = match self.entries.touch(key) {
             Some(place) => {
-                if let Some(old) = self.entries.get_mut(place) {
-                    let old = std::mem::replace(old, entry);
-                    self.shrink(size(key, &old.value));
-                }
+                let old = std::mem::replace(self.entries.get_mut(place), entry);
+                self.shrink(size(key, &old.value));
                 place
             }
-            None => self.entries.insert(Bytes::copy_from_slice(key), entry),
+            None => self.entries.insert(key.into(), entry),
         };
         self.writes.push((self.last_write, place));
         if self.writes.len() > 64 && self.writes.len() > 2 * self.entries.len() {
@@ -105,7 +104,7 @@ impl RecordCache {
     pub(super) fn is_full(&mut self) -> bool {
         while self.budget.is_exceeded() {
             let Some(place) = self.entries.oldest() else { return false };
-            if self.entries.get(place).is_some_and(|entry| entry.dirty.is_some()) {
+            if self.entries.get(place).dirty.is_some() {
                 return true;
             }
             if let Some((key, entry)) = self.entries.remove(place) {
@@ -125,7 +124,7 @@ impl RecordCache {
         let mut changes = Vec::with_capacity(self.writes.len());
         for (_, place) in std::mem::take(&mut self.writes) {
             let key = self.entries.key(place).clone();
-            let Some(entry) = self.entries.get_mut(place) else { continue };
+            let entry = self.entries.get_mut(place);
             let Some(Dirty { record, headers, .. }) = entry.dirty.take() else { continue };
             changes.push(Change { key, value: entry.value.clone(), record, headers });
         }
@@ -135,8 +134,7 @@ impl RecordCache {
     fn forget_void_writes(&mut self) {
         let entries = &self.entries;
         self.writes.retain(|&(write, place)| {
-            let dirty = entries.get(place).and_then(|entry| entry.dirty.as_ref());
-            dirty.is_some_and(|dirty| dirty.write == write)
+            entries.get(place).dirty.as_ref().is_some_and(|dirty| dirty.write == write)
         });
     }
 
@@ -147,9 +145,8 @@ impl RecordCache {
             .writes
             .iter()
             .filter(|&&(_, place)| selects(self.entries.key(place)))
-            .filter_map(|&(_, place)| {
-                let value = self.entries.get(place)?.value.clone();
-                Some((self.entries.key(place).clone(), value))
+            .map(|&(_, place)| {
+                (self.entries.key(place).clone(), self.entries.get(place).value.clone())
             })
             .collect();
         found.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
@@ -163,8 +160,8 @@ impl Drop for RecordCache {
     }
 }
 
-fn size(key: &[u8], value: &Option<Bytes>) -> usize {
-    ENTRY_OVERHEAD + key.len() + value.as_ref().map_or(0, Bytes::len)
+fn size(key: &[u8], value: &Option<ByteView>) -> usize {
+    ENTRY_OVERHEAD + key.len() + value.as_ref().map_or(0, ByteView::len)
 }
 
 #[cfg(test)]
@@ -173,7 +170,7 @@ mod tests {
 
     fn put(cache: &mut RecordCache, key: &str, value: &str) {
         let record = RecordContext { topic: "t".into(), partition: 0, offset: 0, timestamp: 0 };
-        let value = (value != "-").then(|| Bytes::copy_from_slice(value.as_bytes()));
+        let value = (value != "-").then(|| ByteView::from(value));
         cache.put(key.as_bytes(), value, record, Headers::new());
     }
 

@@ -7,69 +7,96 @@ use super::budget::Budget;
 use super::lru::{Lru, Place};
 use crate::error::Result;
 use crate::state::engine::{Engine, Write};
-use bytes::Bytes;
+use crate::state::key_order::sort_by_key;
+use byteview::ByteView;
 
 /// What an entry costs besides its key and value.
 const ENTRY_OVERHEAD: usize = 80;
 
+/// Short keys and values lie in here: with its key an entry is 64 bytes, the least that a look at it brings from memory.
+#[derive(Default)]
 struct Entry {
-    value: Option<Bytes>,
+    value: ByteView,
+    /// Whether there is a value; else the key is absent.
+    exists: bool,
+    uncommitted: bool,
     /// The time of the record that wrote it, while it is not committed.
-    uncommitted: Option<i64>,
+    timestamp: i64,
+}
+
+impl Entry {
+    fn new(value: Option<ByteView>) -> Self {
+        let exists = value.is_some();
+        Entry { value: value.unwrap_or_default(), exists, uncommitted: false, timestamp: 0 }
+    }
+
+    fn value(&self) -> Option<&ByteView> {
+        self.exists.then_some(&self.value)
+    }
 }
 
 /// A write since the last commit: the key, the value, and the time of the record that wrote it.
 pub(super) struct Uncommitted<'a> {
-    pub(super) key: &'a Bytes,
-    pub(super) value: Option<&'a Bytes>,
+    pub(super) key: &'a ByteView,
+    pub(super) value: Option<&'a ByteView>,
     pub(super) timestamp: i64,
 }
 
 pub(super) struct WriteBuffer {
     entries: Lru<Entry>,
     uncommitted: Vec<Place>,
+    /// So many of them are in the order of their keys.
+    sorted: usize,
     bytes: usize,
     uncommitted_bytes: usize,
     budget: Budget,
+    /// Every entry of the engine is here as well: it need not be asked for what is not here.
+    holds_all: bool,
 }
 
 impl WriteBuffer {
-    pub(super) fn new(budget: Budget) -> Self {
-        let (entries, uncommitted) = (Lru::default(), Vec::new());
-        WriteBuffer { entries, uncommitted, bytes: 0, uncommitted_bytes: 0, budget }
+    /// `holds_all`: the engine is empty.
+    pub(super) fn new(budget: Budget, holds_all: bool) -> Self {
+        WriteBuffer {
+            entries: Lru::default(),
+            uncommitted: Vec::new(),
+            sorted: 0,
+            bytes: 0,
+            uncommitted_bytes: 0,
+            budget,
+            holds_all,
+        }
     }
 
-    pub(super) fn get(&mut self, engine: &dyn Engine, key: &[u8]) -> Result<Option<Bytes>> {
-        if let Some(entry) = self.entries.touch(key).and_then(|place| self.entries.get(place)) {
-            return Ok(entry.value.clone());
+    pub(super) fn get(&mut self, engine: &dyn Engine, key: &[u8]) -> Result<Option<ByteView>> {
+        if let Some(place) = self.entries.touch(key) {
+            return Ok(self.entries.get(place).value().cloned());
         }
-        let value = engine.get(key)?;
-        self.grow(size(key, &value));
-        let entry = Entry { value: value.clone(), uncommitted: None };
-        self.entries.insert(Bytes::copy_from_slice(key), entry);
+        let value = if self.holds_all { None } else { engine.get(key)? };
+        let entry = Entry::new(value.clone());
+        self.grow(size(key, &entry));
+        self.entries.insert(key.into(), entry);
         self.evict();
         Ok(value)
     }
 
-    pub(super) fn put(&mut self, key: &[u8], value: Option<Bytes>, timestamp: i64) {
-        let new_size = size(key, &value);
+    pub(super) fn put(&mut self, key: &[u8], value: Option<ByteView>, timestamp: i64) {
+        let entry = Entry { uncommitted: true, timestamp, ..Entry::new(value) };
+        let new_size = size(key, &entry);
         self.grow(new_size);
         self.uncommitted_bytes += new_size;
-        let entry = Entry { value, uncommitted: Some(timestamp) };
         let place = match self.entries.touch(key) {
             Some(place) => {
-                if let Some(old) = self.entries.get_mut(place) {
-                    let old = std::mem::replace(old, entry);
-                    let old_size = size(key, &old.value);
-                    self.shrink(old_size);
-                    if old.uncommitted.is_some() {
-                        self.uncommitted_bytes -= old_size;
-                        return;
-                    }
+                let old = std::mem::replace(self.entries.get_mut(place), entry);
+                let old_size = size(key, &old);
+                self.shrink(old_size);
+                if old.uncommitted {
+                    self.uncommitted_bytes -= old_size;
+                    return;
                 }
                 place
             }
-            None => self.entries.insert(Bytes::copy_from_slice(key), entry),
+            None => self.entries.insert(key.into(), entry),
         };
         // It cannot go before the next commit.
         self.entries.pin(place);
@@ -93,26 +120,37 @@ impl WriteBuffer {
     }
 
     /// The writes since the last commit, sorted by key.
-    pub(super) fn uncommitted(&mut self) -> impl Iterator<Item = Uncommitted<'_>> {
+    pub(super) fn uncommitted(&mut self) -> impl ExactSizeIterator<Item = Uncommitted<'_>> {
+        self.sort();
         let entries = &self.entries;
-        self.uncommitted.sort_unstable_by(|&a, &b| entries.key(a).cmp(entries.key(b)));
-        self.uncommitted.iter().filter_map(|&place| {
-            let entry = entries.get(place)?;
-            let timestamp = entry.uncommitted?;
-            Some(Uncommitted { key: entries.key(place), value: entry.value.as_ref(), timestamp })
+        self.uncommitted.iter().map(|&place| {
+            let entry = entries.get(place);
+            let (key, timestamp) = (entries.key(place), entry.timestamp);
+            Uncommitted { key, value: entry.value(), timestamp }
         })
+    }
+
+    fn sort(&mut self) {
+        if self.sorted < self.uncommitted.len() {
+            let entries = &self.entries;
+            sort_by_key(&mut self.uncommitted, |place| entries.key(place));
+            self.sorted = self.uncommitted.len();
+        }
     }
 
     /// Takes the writes for the engine, sorted by key; from now on they count as committed.
     pub(super) fn take_writes(&mut self) -> Vec<Write> {
-        let writes = self.uncommitted().map(|write| (write.key.clone(), write.value.cloned()));
-        let writes = writes.collect();
-        for place in std::mem::take(&mut self.uncommitted) {
-            if let Some(entry) = self.entries.get_mut(place) {
-                entry.uncommitted = None;
-            }
+        self.sort();
+        let mut writes = Vec::with_capacity(self.uncommitted.len());
+        for &place in &self.uncommitted {
+            let key = self.entries.key(place).clone();
+            let entry = self.entries.get_mut(place);
+            entry.uncommitted = false;
+            writes.push((key, entry.value().cloned()));
             self.entries.unpin(place);
         }
+        self.uncommitted.clear();
+        self.sorted = 0;
         self.uncommitted_bytes = 0;
         self.evict();
         writes
@@ -123,7 +161,8 @@ impl WriteBuffer {
         while self.budget.is_exceeded() {
             let oldest = self.entries.oldest().and_then(|place| self.entries.remove(place));
             let Some((key, entry)) = oldest else { return };
-            self.shrink(size(&key, &entry.value));
+            self.shrink(size(&key, &entry));
+            self.holds_all &= !entry.exists;
         }
     }
 }
@@ -134,8 +173,8 @@ impl Drop for WriteBuffer {
     }
 }
 
-fn size(key: &[u8], value: &Option<Bytes>) -> usize {
-    ENTRY_OVERHEAD + key.len() + value.as_ref().map_or(0, Bytes::len)
+fn size(key: &[u8], entry: &Entry) -> usize {
+    ENTRY_OVERHEAD + key.len() + entry.value.len()
 }
 
 #[cfg(test)]
@@ -144,7 +183,10 @@ mod tests {
     use crate::state::engine::{Backend, CommitBatch, MemoryBackend};
 
     fn text(writes: &[Write]) -> String {
-        let text = |(key, value): &Write| format!("{key:?}={value:?}").replace(['b', '"'], "");
+        let text = |(key, value): &Write| {
+            let show = |bytes: &ByteView| String::from_utf8_lossy(bytes).into_owned();
+            format!("{}={}", show(key), value.as_ref().map_or("None".to_owned(), show))
+        };
         writes.iter().map(text).collect::<Vec<_>>().join(" ")
     }
 
@@ -152,7 +194,7 @@ mod tests {
     fn writes_are_read_at_once_and_leave_sorted() {
         let mut backend = MemoryBackend::default();
         let engine = backend.engine("s").expect("engine");
-        let mut buffer = WriteBuffer::new(Budget::new(1 << 20));
+        let mut buffer = WriteBuffer::new(Budget::new(1 << 20), true);
         buffer.put(b"y", Some("1".into()), 5);
         buffer.put(b"x", Some("2".into()), 6);
         buffer.put(b"y", None, 7);
@@ -162,13 +204,13 @@ mod tests {
         assert_eq!(timestamps, [6, 7]);
         assert!(buffer.uncommitted_bytes() > 0);
         let writes = buffer.take_writes();
-        assert_eq!(text(&writes), "x=Some(2) y=None");
+        assert_eq!(text(&writes), "x=2 y=None");
         assert_eq!(buffer.uncommitted_bytes(), 0);
         assert!(buffer.take_writes().is_empty());
         let batch = CommitBatch { writes: vec![("s".into(), writes)], ..CommitBatch::default() };
         backend.commit(batch).expect("commits");
         assert_eq!(
-            WriteBuffer::new(Budget::new(0)).get(&*engine, b"x").expect("get"),
+            WriteBuffer::new(Budget::new(0), false).get(&*engine, b"x").expect("get"),
             Some("2".into())
         );
     }
@@ -177,7 +219,7 @@ mod tests {
     fn only_clean_entries_are_evicted() {
         let mut backend = MemoryBackend::default();
         let engine = backend.engine("s").expect("engine");
-        let mut buffer = WriteBuffer::new(Budget::new(0));
+        let mut buffer = WriteBuffer::new(Budget::new(0), true);
         buffer.get(&*engine, b"a").expect("get");
         assert_eq!(buffer.entries.len(), 0);
         buffer.put(b"a", Some("1".into()), 0);
@@ -189,5 +231,36 @@ mod tests {
         buffer.take_writes();
         assert_eq!(buffer.entries.len(), 0);
         assert_eq!(buffer.bytes, 0);
+    }
+
+    /// As long as nothing is evicted the engine is not asked; from then on it is.
+    #[test]
+    fn what_was_evicted_is_found_in_the_engine() {
+        let mut backend = MemoryBackend::default();
+        let engine = backend.engine("s").expect("engine");
+        let mut buffer = WriteBuffer::new(Budget::new(100), true);
+        let writes = [("a".into(), Some("1".into())), ("x".into(), Some("2".into()))];
+        let batch =
+            CommitBatch { writes: vec![("s".into(), writes.into())], ..CommitBatch::default() };
+        backend.commit(batch).expect("commits");
+        buffer.put(b"a", Some("1".into()), 0);
+        buffer.take_writes();
+        assert_eq!(buffer.get(&*engine, b"x").expect("get"), None);
+        assert_eq!(buffer.get(&*engine, b"y").expect("get"), None);
+        assert_eq!(buffer.get(&*engine, b"a").expect("get"), Some("1".into()));
+        assert_eq!(buffer.get(&*engine, b"x").expect("get"), Some("2".into()));
+    }
+
+    #[test]
+    fn a_write_after_a_look_at_the_order_finds_its_place() {
+        let mut buffer = WriteBuffer::new(Budget::new(1 << 20), true);
+        for key in ["b", "d"] {
+            buffer.put(key.as_bytes(), None, 0);
+        }
+        assert_eq!(buffer.uncommitted().len(), 2);
+        for key in ["a", "b", "c"] {
+            buffer.put(key.as_bytes(), Some("1".into()), 0);
+        }
+        assert_eq!(text(&buffer.take_writes()), "a=1 b=1 c=1 d=None");
     }
 }
