@@ -13,6 +13,9 @@ use std::process::{Child, Stdio};
 /// Where tests find the broker.
 pub(crate) const BOOTSTRAP: &str = "KSTREAMS_TEST_BOOTSTRAP";
 
+/// The version that everything is compared with.
+pub(crate) const KAFKA: &str = "4.4.0";
+
 /// A broker may lose its port to another program between our look and its start.
 const ATTEMPTS: u32 = 3;
 
@@ -39,8 +42,13 @@ impl TestBroker {
     pub(crate) fn take_or_start() -> Result<TestBroker, String> {
         match std::env::var(BOOTSTRAP) {
             Ok(bootstrap) if !bootstrap.trim().is_empty() => Ok(TestBroker::Given(bootstrap)),
-            _ => Started::new().map(TestBroker::Started),
+            _ => Started::new(KAFKA).map(TestBroker::Started),
         }
+    }
+
+    /// A new one of this version, on a free port.
+    pub(crate) fn start(version: &str) -> Result<TestBroker, String> {
+        Started::new(version).map(TestBroker::Started)
     }
 
     /// `host:port` of it.
@@ -69,13 +77,14 @@ impl TestBroker {
 }
 
 impl Started {
-    fn new() -> Result<Started, String> {
+    fn new(version: &str) -> Result<Started, String> {
         java::check()?;
         let mut why = String::new();
         for attempt in 0..ATTEMPTS {
-            let name = format!("kstreams-test-{}-{attempt}", std::process::id());
+            let process = std::process::id();
+            let name = format!("kstreams-test-{process}-{version}-{attempt}");
             let dir = std::env::temp_dir().join(name);
-            match start(&dir, ANY_PORT, 1) {
+            match start(&dir, ANY_PORT, 1, version) {
                 Ok(bootstrap) => {
                     let guard = guard(&dir)?;
                     return Ok(Started { bootstrap, dir, guard });
@@ -115,9 +124,9 @@ fn guard(dir: &Path) -> Result<Child, String> {
     command.spawn().map_err(|why| format!("the broker's guard cannot be started: {why}"))
 }
 
-fn start(dir: &Path, port: u16, brokers: u16) -> Result<String, String> {
+fn start(dir: &Path, port: u16, brokers: u16, version: &str) -> Result<String, String> {
     let mut command = java::run(["broker", "start"]);
-    command.arg(dir).arg(port.to_string()).arg(brokers.to_string());
+    command.env(java::VERSION, version).arg(dir).arg(port.to_string()).arg(brokers.to_string());
     Ok(process::output(command)?.trim().to_owned())
 }
 
@@ -125,15 +134,16 @@ fn start(dir: &Path, port: u16, brokers: u16) -> Result<String, String> {
 pub(crate) fn command(mut args: Args) -> Result<(), String> {
     let port: u16 = args.value("--port")?.unwrap_or(9092);
     let brokers: u16 = args.value("--brokers")?.unwrap_or(1);
+    let version: String = args.value("--kafka")?.unwrap_or_else(|| KAFKA.to_owned());
     let default = workspace::target().join("brokers").join(port.to_string());
     let dir = args.value::<PathBuf>("--dir")?.unwrap_or(default);
     let words = args.names()?;
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["start"] => {
             std::fs::create_dir_all(&dir).map_err(|why| format!("{}: {why}", dir.display()))?;
-            let bootstrap = start(&dir, port, brokers)?;
+            let bootstrap = start(&dir, port, brokers, &version)?;
             eprintln!(
-                "Kafka 4.4 listens on {bootstrap}; its data and log are in {}",
+                "Kafka {version} listens on {bootstrap}; its data and log are in {}",
                 dir.display()
             );
             Ok(())

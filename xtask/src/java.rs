@@ -3,6 +3,9 @@
 use crate::{process, workspace};
 use std::process::Command;
 
+/// Where the script finds which Kafka is wanted.
+pub(crate) const VERSION: &str = "KAFKA_VERSION";
+
 /// The script with these arguments.
 pub(crate) fn run<const N: usize>(args: [&str; N]) -> Command {
     let mut command = Command::new(workspace::root().join("tests/java/run"));
@@ -18,4 +21,11 @@ pub(crate) fn check() -> Result<(), String> {
 /// Fetches Kafka from Maven Central if this is the first time, and compiles the classes of `tests/java`.
 pub(crate) fn prepare() -> Result<(), String> {
     process::quietly(run(["prepare"]), "the Java reference could not be made ready")
+}
+
+/// Fetches the brokers of another version.
+pub(crate) fn prepare_version(version: &str) -> Result<(), String> {
+    let mut command = run(["prepare"]);
+    command.env(VERSION, version);
+    process::quietly(command, &format!("Kafka {version} could not be made ready"))
 }

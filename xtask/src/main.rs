@@ -6,6 +6,7 @@
 mod args;
 mod bench;
 mod broker;
+mod conformance;
 mod java;
 mod kcat;
 mod oracle;
@@ -20,8 +21,9 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask COMMAND
 
-  test [STEP…]         everything that CI does: fmt tidy clippy features doc test oracle, on a Kafka broker
-                       that it starts and stops; KSTREAMS_TEST_BOOTSTRAP=HOST:PORT takes a running one
+  test [STEP…]         everything that CI does: fmt tidy clippy features doc test cluster oracle, on Kafka brokers
+                       that it starts and stops; KSTREAMS_TEST_BOOTSTRAP=HOST:PORT takes a running one for the
+                       step test; cluster kills three brokers in turn, under load
       --quick          only what needs no Java and no broker: fmt tidy clippy and the unit tests
       -p PACKAGE       clippy, doc and test only for this package
   oracle [NAME…]       compares topologies with the real Kafka Streams, line by line
@@ -33,6 +35,7 @@ cargo xtask COMMAND
   broker stop          stops it
       --port N         its port (9092)
       --brokers N      so many brokers in one cluster (1)
+      --kafka VERSION  this Kafka (4.4.0)
       --dir DIR        its data (under the target folder)
   bench                ours beside Java 4.4 on the same data, release build, on a broker of its own
       --workload W     map, count, recount (behind a repartition topic) or restore (a count's store)

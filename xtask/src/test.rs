@@ -7,13 +7,13 @@ use crate::args::Args;
 use crate::broker::{self, TestBroker};
 use crate::kcat::{self, Kcat};
 use crate::process::{self, Ended};
-use crate::{java, oracle, tidy, workspace};
+use crate::{conformance, java, oracle, tidy, workspace};
 use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The steps, in the order in which they run: what is fast and what fails most comes first.
-const STEPS: [&str; 7] = ["fmt", "tidy", "clippy", "features", "doc", "test", "oracle"];
+const STEPS: [&str; 8] = ["fmt", "tidy", "clippy", "features", "doc", "test", "cluster", "oracle"];
 
 /// What `--quick` leaves: nothing that needs Java, a broker or kcat.
 const QUICK: [&str; 4] = ["fmt", "tidy", "clippy", "test"];
@@ -74,12 +74,17 @@ struct Count {
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let needs_broker = options.wants("test") && !options.quick;
-    let needs_java = needs_broker || options.wants("oracle");
+    let needs_java = needs_broker || options.wants("cluster") || options.wants("oracle");
     if needs_java {
         // Now, not after ten minutes of compiling.
         java::check()?;
     }
-    let java = needs_java.then(|| std::thread::spawn(java::prepare));
+    let java = needs_java.then(|| {
+        std::thread::spawn(move || {
+            java::prepare()?;
+            if needs_broker { conformance::prepare() } else { Ok(()) }
+        })
+    });
     let kcat = needs_broker.then(|| std::thread::spawn(kcat::prepare));
     let mut report = Report::default();
     report.step(options, "fmt", || fmt(options));
@@ -99,6 +104,10 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         } else {
             unit_tests(options, &mut count)
         }
+    });
+    report.step(options, "cluster", || {
+        java.clone()?;
+        conformance::cluster(|command| tests(command, &mut count))
     });
     report.count = count;
     report.step(options, "oracle", || {
@@ -152,7 +161,7 @@ impl Report {
     }
 
     fn steps_without_test_failures(&self) -> u64 {
-        let told = |name: &&&str| **name == "test" && self.count.failed > 0;
+        let told = |name: &&&str| ["test", "cluster"].contains(*name) && self.count.failed > 0;
         self.failed_steps.iter().filter(|name| !told(name)).count() as u64
     }
 }
@@ -224,7 +233,11 @@ fn tests_on_broker(
         println!("the broker's log: {}", log.display());
     }
     let stopped = broker.stop();
-    result.and(stopped)
+    let conforms = match options.package.as_deref() {
+        None | Some("kstreams-client") => conformance::run(|command| tests(command, count)),
+        Some(_) => Ok(()),
+    };
+    result.and(stopped).and(conforms)
 }
 
 /// Runs the tests, shows what they print, and counts.

@@ -110,6 +110,8 @@ pub struct StoredRecord {
     pub value: Option<Bytes>,
     /// Its headers, in order.
     pub headers: Vec<(String, Option<Bytes>)>,
+    /// Whether readers of committed records see it: not while a transaction is open before it, nor if its own was aborted.
+    pub committed: bool,
 }
 
 impl Broker {

@@ -374,11 +374,18 @@ fn read_all(
     log: &mut crate::log::PartitionLog,
     all: &mut Vec<StoredRecord>,
 ) -> std::io::Result<()> {
-    let start = log.start_offset();
+    let (start, stable) = (log.start_offset(), log.last_stable_offset());
+    let aborted = log.aborted(start, log.end_offset());
     for batch in log.all_batches()? {
         if batch.is_control() {
             continue;
         }
+        let (producer, first) = (batch.producer_id(), batch.base_offset());
+        let is_aborted = batch.is_transactional()
+            && aborted.iter().any(|aborted| {
+                aborted.producer_id == producer
+                    && (aborted.first_offset..=aborted.last_offset).contains(&first)
+            });
         let mut records = batch.into_records().map_err(std::io::Error::other)?;
         while let Some(record) = records.next_record().map_err(std::io::Error::other)? {
             if record.offset < start {
@@ -394,6 +401,7 @@ fn read_all(
                 key: record.key.map(Bytes::copy_from_slice),
                 value: record.value.map(Bytes::copy_from_slice),
                 headers: record.headers.iter().map(header).collect(),
+                committed: record.offset < stable && !is_aborted,
             });
         }
     }

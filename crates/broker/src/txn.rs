@@ -416,3 +416,6 @@ impl Transactions {
         self.record(id, journal);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -96,6 +96,9 @@ pub(crate) enum Command {
         producer: u32,
         command: TransactionCommand,
     },
+    DiscardProducer {
+        producer: u32,
+    },
     CloseProducer {
         producer: u32,
     },

@@ -182,6 +182,11 @@ pub struct GroupConfig {
     pub rack_id: Option<String>,
     /// How long the group waits for the member to give up tasks (`max.poll.interval.ms`).
     pub rebalance_timeout: Duration,
+    /// How long the group waits for a member that is silent (the group's config
+    /// `streams.session.timeout.ms`). After that others may have its tasks: a producer without
+    /// transactions sends nothing more until a heartbeat was answered. Unknown as `None`: then it
+    /// does.
+    pub session_timeout: Option<Duration>,
     /// The topology, which must be equal for all members.
     pub topology: GroupTopology,
     /// Host and port for interactive queries (`application.server`).
@@ -205,6 +210,7 @@ impl GroupConfig {
             instance_id: None,
             rack_id: None,
             rebalance_timeout: Duration::from_secs(300),
+            session_timeout: None,
             topology,
             endpoint: None,
             client_tags: BTreeMap::new(),

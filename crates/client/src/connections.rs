@@ -106,6 +106,9 @@ pub(crate) struct Connections {
     pub(crate) last_failure: Option<String>,
     /// The newest that a broker said of `transaction.version`, see [`Connection`].
     transaction_version: (i64, i16),
+    /// Whether a broker was lost, or one is wanted that is not in the cluster any more: what it led
+    /// has moved, or will.
+    lost_broker: bool,
 }
 
 impl Connections {
@@ -130,6 +133,7 @@ impl Connections {
             last_ready: Now::ZERO,
             last_failure: None,
             transaction_version: (-1, 0),
+            lost_broker: false,
         }
     }
 
@@ -172,7 +176,10 @@ impl Connections {
 
     /// Whether a request can be sent now. If not, the connection is on its way, or pauses.
     pub(crate) fn is_ready(&mut self, node: Node, lane: Lane, now: Now) -> bool {
-        let Some((host, port)) = self.addresses.get(&node) else { return false };
+        let Some((host, port)) = self.addresses.get(&node) else {
+            self.lost_broker = true;
+            return false;
+        };
         let slot = self.slots.entry((node, lane)).or_insert_with(|| Slot {
             host: host.clone(),
             port: *port,
@@ -347,6 +354,7 @@ impl Connections {
         };
         self.tokens.remove(&token);
         self.closing.push(token);
+        self.lost_broker |= matches!(key.0, Node::Broker(_));
         self.last_failure = Some(format!("{name}: {why}"));
         let pause = self.backoff.saturating_mul(1 << slot.failures.min(10)).min(self.backoff_max);
         slot.failures = slot.failures.saturating_add(1);
@@ -396,6 +404,11 @@ impl Connections {
 
     pub(crate) fn take_closing(&mut self) -> Vec<Token> {
         std::mem::take(&mut self.closing)
+    }
+
+    /// Whether metadata should be asked for, as a broker is gone; once for each time.
+    pub(crate) fn take_lost_broker(&mut self) -> bool {
+        std::mem::take(&mut self.lost_broker)
     }
 
     pub(crate) fn has_answers(&self) -> bool {

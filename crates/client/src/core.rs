@@ -180,6 +180,9 @@ impl Core {
                     producer.close();
                 }
             }
+            Command::DiscardProducer { producer } => {
+                self.producers.remove(&producer);
+            }
             Command::Close => self.closed = true,
         }
     }
@@ -220,7 +223,9 @@ impl Core {
         }
         // Fetchers make calls.
         next.push(self.calls.poll(&mut context!(admin, self, now)));
+        let holds_tasks = self.membership.as_ref().is_none_or(|member| member.holds_tasks(now));
         for producer in self.producers.values_mut() {
+            producer.hold(!holds_tasks);
             next.push(producer.poll(&mut context!(producer, self, now)));
         }
         self.producers.retain(|_, producer| !producer.is_done());
@@ -230,6 +235,9 @@ impl Core {
         self.membership.take_if(|membership| membership.is_gone());
         // Last, as the others say here what they need.
         next.push(self.coordinators.poll(&mut self.connections, now));
+        if self.connections.take_lost_broker() {
+            self.metadata.refresh();
+        }
         next.push(self.metadata.poll(&mut self.connections, now));
         next.into_iter().flatten().min()
     }

@@ -60,6 +60,7 @@ const LEAVE_EPOCH: i32 = -1;
 /// What a heartbeat said besides that the member lives.
 #[derive(Debug, Default)]
 struct Said {
+    at: Now,
     owned: Option<Tasks>,
     shut_down: bool,
 }
@@ -86,6 +87,8 @@ pub(crate) struct Membership {
     describe: bool,
     describing: bool,
     interval: Duration,
+    /// When the last heartbeat that was answered was sent: the broker counts the session from then or later.
+    heard: Now,
     /// When the next heartbeat is due.
     next: Now,
     /// What the heartbeat on its way says.
@@ -112,6 +115,7 @@ impl Membership {
             describe: false,
             describing: false,
             interval: Duration::from_secs(5),
+            heard: Now::ZERO,
             next: Now::ZERO,
             in_flight: None,
             resync: Resync::default(),
@@ -132,12 +136,11 @@ impl Membership {
             State::Lost | State::Leaving { .. } | State::Gone | State::Failed => return,
             State::Joining | State::Stable => {}
         }
-        if tasks != self.owned {
-            self.owned = tasks;
-            self.owned_told = false;
-            // The group waits for it.
-            self.next = Now::ZERO;
-        }
+        // Told even if nothing has changed: a task that was given and taken away again before the stream thread looked has to be
+        // given back all the same. The group waits for it.
+        self.owned = tasks;
+        self.owned_told = false;
+        self.next = Now::ZERO;
     }
 
     pub(crate) fn shut_down_application(&mut self) {
@@ -162,6 +165,18 @@ impl Membership {
 
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self.state, State::Gone)
+    }
+
+    /// Whether the tasks are certain to be the member's: only then may records of theirs be written without a transaction.
+    pub(crate) fn holds_tasks(&self, now: Now) -> bool {
+        match self.state {
+            State::Lost => false,
+            State::Stable | State::Leaving { .. } => {
+                self.config.session_timeout.is_none_or(|timeout| now < self.heard + timeout)
+            }
+            // It has none, or there is no group that could give them to others.
+            State::Joining | State::Gone | State::Failed => true,
+        }
     }
 
     /// Sends a heartbeat if one is due; gives when to look again.
@@ -208,7 +223,7 @@ impl Membership {
             State::Joining => Some(Tasks::default()),
             _ => request.active_tasks.is_some().then(|| self.owned.clone()),
         };
-        let said = Said { owned, shut_down: request.shutdown_application };
+        let said = Said { at: cx.now, owned, shut_down: request.shutdown_application };
         match cx.connections.send(node, Lane::Group, &request.into(), Ticket::Heartbeat, cx.now) {
             Ok(()) => {
                 self.in_flight = Some(said);

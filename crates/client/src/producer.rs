@@ -86,6 +86,9 @@ pub(crate) struct ProducerMachine {
     /// The first error since the flush before.
     failure: Option<ClientError>,
     closing: bool,
+    /// Nothing is to be sent, as the records may be those of tasks that others have by now. A transaction is safe without it:
+    /// the group refuses its offsets.
+    held: bool,
     rotation: usize,
     first: usize,
 }
@@ -106,6 +109,7 @@ impl ProducerMachine {
             flushes: Vec::new(),
             failure: None,
             closing: false,
+            held: false,
             rotation: 0,
             first: 0,
         }
@@ -130,6 +134,10 @@ impl ProducerMachine {
     pub(crate) fn flush(&mut self, completer: Completer<Flushed>) {
         self.flushes.push(FlushWaiting { before: self.next_batch, completer });
         self.complete_flushes();
+    }
+
+    pub(crate) fn hold(&mut self, held: bool) {
+        self.held = held && self.transactional.is_none();
     }
 
     /// The stream thread dropped its half: what was handed over is still tried.
@@ -299,3 +307,6 @@ impl ProducerMachine {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod model;

@@ -225,6 +225,13 @@ impl Producer {
         self.reserved.load(Ordering::Relaxed)
     }
 
+    /// Forgets everything that is not written yet, also what went out before and was not answered: no record of this producer is
+    /// sent from now on. For a member that lost its tasks.
+    pub fn discard(mut self) {
+        self.commands.send(Command::DiscardProducer { producer: self.id });
+        self.forget_open();
+    }
+
     fn forget_open(&mut self) {
         for handle in std::mem::take(&mut self.open) {
             let partition = &mut self.partitions[handle.index()];

@@ -40,6 +40,7 @@ impl Membership {
                 State::Leaving { .. } if answer.error_code != 0 && self.next <= cx.now => {}
                 State::Leaving { .. } => self.on_leave_answer(&answer, cx),
                 State::Joining | State::Stable if answer.error_code == 0 => {
+                    self.heard = said.at;
                     self.on_assignment(&answer, &said, cx);
                 }
                 State::Joining | State::Stable => self.on_error(&answer, cx),

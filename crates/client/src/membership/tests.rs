@@ -290,3 +290,60 @@ fn a_member_lives_through_cuts_and_noise() {
         }
     }
 }
+
+#[test]
+fn a_task_that_came_and_went_unseen_is_given_back() {
+    let mut world = joined(13, vec![answer(1, Some(&[0]))]);
+    assigned(&mut world);
+    world.client.acknowledge(tasks(&[0]), 1);
+    for _ in 0..50 {
+        world.step();
+    }
+    world.broker.heartbeats.extend([answer(2, Some(&[0, 1])), answer(2, Some(&[0]))]);
+    assert_eq!(assigned(&mut world), (2, tasks(&[0, 1])));
+    assert_eq!(assigned(&mut world), (2, tasks(&[0])));
+    // The stream thread was busy, and still has what it had before.
+    let before = world.broker.beats.len();
+    world.client.acknowledge(tasks(&[0]), 2);
+    for _ in 0..20 {
+        world.step();
+    }
+    let told = world.broker.beats[before..].iter().find_map(|beat| beat.active_tasks.clone());
+    assert_eq!(told.expect("told")[0].partitions, [0]);
+}
+
+/// A record is written, then the member stops for longer than its session; gives what was written by then.
+fn written_after_a_stop(heartbeat: StreamsGroupHeartbeatResponse) -> (World, Vec<String>) {
+    let mut world = World::new(14, |_| {});
+    world.broker.heartbeats = vec![answer(1, Some(&[0]))].into();
+    let session_timeout = Some(Duration::from_secs(2));
+    let config = GroupConfig::new("group", "process", topology());
+    world.client.join(GroupConfig { session_timeout, ..config });
+    assigned(&mut world);
+    world.client.acknowledge(tasks(&[0]), 1);
+    let mut producer = world.client.producer(crate::config::ProducerConfig::default());
+    let handle = producer.partition(&crate::types::TopicPartition::new("t", 0));
+    producer.append(handle, 0, None, Some(b"before"), &[]).expect("appended");
+    producer.flush();
+    for _ in 0..50 {
+        world.step();
+    }
+    producer.append(handle, 0, None, Some(b"after"), &[]).expect("appended");
+    producer.flush();
+    world.broker.heartbeats.push_back(heartbeat);
+    world.now += Duration::from_secs(3);
+    for _ in 0..50 {
+        world.step();
+    }
+    let written = world.broker.logs.get(&0).map_or(Vec::new(), crate::testing::Log::values);
+    (world, written)
+}
+
+#[test]
+fn a_member_that_stopped_for_its_session_writes_once_the_group_has_heard_of_it() {
+    let (_, written) = written_after_a_stop(answer(1, None));
+    assert_eq!(written, ["before", "after"]);
+    let (mut world, written) = written_after_a_stop(error(25));
+    assert_eq!(written, ["before"]);
+    world.until(200, |event| matches!(event, Event::Lost { .. }));
+}

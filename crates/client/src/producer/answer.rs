@@ -101,8 +101,9 @@ impl ProducerMachine {
                 queue.not_before = cx.now + SOON;
             }
             OUT_OF_ORDER_SEQUENCE if at > 0 => {
-                // One before it has to be sent again first.
-                queue.retry_unwritten(at, error);
+                // One before it has to be sent again first. An earlier try that was lost may still
+                // lie with the broker and be written, once that one is.
+                queue.retry(at, error, false);
             }
             code if self.transactional.is_some() && remedy(code) == Remedy::Init => {
                 self.fence(error);

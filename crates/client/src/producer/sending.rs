@@ -24,6 +24,10 @@ impl ProducerMachine {
             return None;
         }
         let deadline = self.partitions.iter().filter_map(PartitionQueue::deadline).min();
+        if self.held {
+            self.complete_flushes();
+            return deadline;
+        }
         let Some(identity) = self.identity(cx) else {
             let again = match self.identity {
                 Identity::Unset { not_before } if not_before > cx.now => Some(not_before),

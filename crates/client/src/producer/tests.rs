@@ -8,7 +8,7 @@ use crate::testing::{Log, World};
 use crate::types::TopicPartition;
 use std::time::Duration;
 
-fn config(seed: u64) -> ProducerConfig {
+pub(super) fn config(seed: u64) -> ProducerConfig {
     ProducerConfig {
         batch_size: 100 + (seed % 7) as usize * 60,
         max_request_size: 2_000,
@@ -19,7 +19,7 @@ fn config(seed: u64) -> ProducerConfig {
 }
 
 /// Appends records with rising numbers to random partitions; gives how many each one has.
-fn write(world: &mut World, producer: &mut Producer, count: usize) -> [usize; 3] {
+pub(super) fn write(world: &mut World, producer: &mut Producer, count: usize) -> [usize; 3] {
     let handles = [0, 1, 2].map(|p| producer.partition(&TopicPartition::new("t", p)));
     let mut written = [0; 3];
     for _ in 0..count {
@@ -36,7 +36,7 @@ fn write(world: &mut World, producer: &mut Producer, count: usize) -> [usize; 3]
     written
 }
 
-fn check_logs(world: &World, written: [usize; 3], seed: u64) {
+pub(super) fn check_logs(world: &World, written: [usize; 3], seed: u64) {
     for (partition, count) in written.iter().enumerate() {
         let values = world.broker.logs.get(&(partition as i32)).map_or(Vec::new(), Log::values);
         let expected: Vec<String> = (0..*count).map(|at| at.to_string()).collect();

@@ -1,27 +1,23 @@
-//! The broker: one node, topic `t`, group anything; requests in, answers out.
+//! The broker: topic `t`, group anything; requests in, answers out. One node, or several that have
+//! their logs in common ([`Cluster`]).
 
+use super::cluster::{Cluster, coordinator};
 use super::transactions::Transactions;
 use bytes::{BufMut, Bytes, BytesMut};
-use kstreams_protocol::Uuid;
 use kstreams_protocol::batch::{Batch, batches, set_appended};
 use kstreams_protocol::messages::api_versions_response::{ApiVersion, FinalizedFeatureKey};
 use kstreams_protocol::messages::fetch_response::{FetchableTopicResponse, PartitionData};
-use kstreams_protocol::messages::find_coordinator_response::Coordinator;
 use kstreams_protocol::messages::list_offsets_response::{
     ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
-};
-use kstreams_protocol::messages::metadata_response::{
-    MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
 use kstreams_protocol::messages::produce_response::{
     PartitionProduceResponse, TopicProduceResponse,
 };
 use kstreams_protocol::messages::{
     AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, ApiVersionsRequest, ApiVersionsResponse,
-    BrokerId, EndTxnRequest, FetchRequest, FetchResponse, FindCoordinatorRequest,
-    FindCoordinatorResponse, InitProducerIdRequest, ListOffsetsRequest, ListOffsetsResponse,
-    MetadataRequest, MetadataResponse, ProduceRequest, ProduceResponse, RequestHeader,
-    ResponseHeader, TxnOffsetCommitRequest,
+    EndTxnRequest, FetchRequest, FetchResponse, FindCoordinatorRequest, InitProducerIdRequest,
+    ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, ProduceRequest, ProduceResponse,
+    RequestHeader, ResponseHeader, TxnOffsetCommitRequest,
 };
 use kstreams_protocol::protocol::{
     Decodable, Encodable, HeaderVersion, Message, Request, StrBytes,
@@ -32,9 +28,6 @@ use kstreams_protocol::streams_group::{
     StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, TaskIds,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// Partitions of the topic.
-const PARTITIONS: i32 = 3;
 
 /// What goes wrong with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,7 +158,9 @@ pub(crate) struct Broker {
     pub(crate) records_max: u32,
     pub(crate) logs: BTreeMap<i32, Log>,
     pub(crate) producer_ids: i64,
-    /// Id of the group's coordinator.
+    /// Who leads what.
+    pub(crate) cluster: Cluster,
+    /// Id of the coordinator of groups and transactions.
     pub(crate) coordinator: i32,
     /// Answers to heartbeats to come; without one, the last assignment stays.
     pub(crate) heartbeats: VecDeque<StreamsGroupHeartbeatResponse>,
@@ -186,6 +181,7 @@ impl Default for Broker {
             records_max: u32::MAX,
             logs: BTreeMap::new(),
             producer_ids: 0,
+            cluster: Cluster::default(),
             coordinator: 1,
             heartbeats: VecDeque::new(),
             assigned: Vec::new(),
@@ -197,26 +193,30 @@ impl Default for Broker {
     }
 }
 
-fn topic_id() -> Uuid {
-    Uuid::from_u128(7)
-}
-
 impl Broker {
-    /// The answer with its length, or none if the connection is to be cut.
-    pub(crate) fn serve(&mut self, frame: Bytes, fault: Fault) -> Option<Vec<u8>> {
+    /// What a node answers, with its length, or none if the connection is to be cut.
+    pub(crate) fn serve(&mut self, node: i32, frame: Bytes, fault: Fault) -> Option<Vec<u8>> {
         if fault == Fault::LostRequest {
             return None;
         }
         let key = i16::from_be_bytes([frame[0], frame[1]]);
+        // Another one coordinates: these say so when they refuse.
+        let elsewhere = self.cluster.nodes > 1 && node != self.coordinator;
+        let fault = match key {
+            24 | 25 | 26 | 28 if elsewhere && fault == Fault::None => Fault::Refused,
+            _ => fault,
+        };
         let answer = match key {
             0 => self.handle::<ProduceRequest>(frame, |broker, request, version| {
-                broker.produce(&request, version, fault)
+                broker.produce(node, &request, version, fault)
             }),
             1 => self.handle::<FetchRequest>(frame, |broker, request, _| broker.fetch(&request)),
             2 => {
                 self.handle::<ListOffsetsRequest>(frame, |broker, request, _| broker.list(&request))
             }
-            3 => self.handle::<MetadataRequest>(frame, |_, request, _| metadata(&request)),
+            3 => self.handle::<MetadataRequest>(frame, |broker, request, _| {
+                broker.cluster.metadata(node, &request)
+            }),
             10 => self.handle::<FindCoordinatorRequest>(frame, |broker, request, _| {
                 coordinator(&request, broker.coordinator)
             }),
@@ -285,12 +285,22 @@ impl Broker {
         out.to_vec()
     }
 
-    fn produce(&mut self, request: &ProduceRequest, version: i16, fault: Fault) -> ProduceResponse {
+    fn produce(
+        &mut self,
+        node: i32,
+        request: &ProduceRequest,
+        version: i16,
+        fault: Fault,
+    ) -> ProduceResponse {
         let topics = request.topic_data.iter().map(|topic| {
             let partitions = topic.partition_data.iter().map(|data| {
                 let batch = batches(data.records.as_ref().unwrap()).next().unwrap().unwrap();
                 let (code, offset) = match fault {
                     Fault::Refused => (6, -1),
+                    _ if !self.cluster.leads(node, data.index) => {
+                        self.cluster.refused += 1;
+                        (6, -1)
+                    }
                     _ if batch.count() > self.records_max => (10, -1),
                     _ => match self.refuses(request, version, data.index, &batch) {
                         0 => self.logs.entry(data.index).or_default().append(&batch),
@@ -415,41 +425,4 @@ fn versions(transaction_version: i16) -> ApiVersionsResponse {
         api::<StreamsGroupHeartbeatRequest>(),
         api::<StreamsGroupDescribeRequest>(),
     ])
-}
-
-fn metadata(request: &MetadataRequest) -> MetadataResponse {
-    let partition = |index| {
-        MetadataResponsePartition::default()
-            .with_partition_index(index)
-            .with_leader_id(BrokerId(1))
-            .with_replica_nodes(vec![BrokerId(1)])
-    };
-    let topics = request.topics.iter().flatten().map(|asked| {
-        let topic = MetadataResponseTopic::default().with_name(asked.name.clone());
-        match asked.name.as_ref().map(|name| name.as_str()) {
-            Some("t") => topic
-                .with_topic_id(topic_id())
-                .with_partitions((0..PARTITIONS).map(partition).collect()),
-            _ => topic.with_error_code(3),
-        }
-    });
-    let broker = MetadataResponseBroker::default()
-        .with_node_id(BrokerId(1))
-        .with_host(StrBytes::from_static_str("broker"))
-        .with_port(9092);
-    MetadataResponse::default()
-        .with_brokers(vec![broker])
-        .with_controller_id(BrokerId(1))
-        .with_topics(topics.collect())
-}
-
-fn coordinator(request: &FindCoordinatorRequest, id: i32) -> FindCoordinatorResponse {
-    let found = request.coordinator_keys.iter().map(|key| {
-        Coordinator::default()
-            .with_key(key.clone())
-            .with_node_id(BrokerId(id))
-            .with_host(StrBytes::from_static_str("broker"))
-            .with_port(9092)
-    });
-    FindCoordinatorResponse::default().with_coordinators(found.collect())
 }

@@ -1,14 +1,18 @@
-//! What every broker must do for the client: run against the one that `KSTREAMS_TEST_BOOTSTRAP`
-//! names, which is Apache Kafka 4.4 (one broker or several) or the embedded broker, with sessions of
-//! some seconds as `tests/java/run broker` and `BrokerConfig::quick` set them.
+//! What every broker must do for the client. `KSTREAMS_TEST_BOOTSTRAP` names the broker: Apache Kafka
+//! (one broker or several), or `embedded` for the embedded broker in this process. `cargo xtask test`
+//! runs it on Kafka 4.4, on 3.9, and on the embedded broker.
+//!
+//! Sessions have some seconds, as `tests/java/run broker` and `BrokerConfig::quick` set them. Modules
+//! are called by what they need: `streams_groups` needs Kafka 4.2 or later, `own_broker` the Java
+//! reference, as it starts brokers itself.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod fetch;
-mod group;
 mod offsets;
+mod own_broker;
 mod produce;
-mod restarts;
+mod streams_groups;
 mod support;
 mod topics;
 mod transactions;

@@ -1,13 +1,14 @@
 //! A client on a real broker, and waiting for what it has to say.
 
+use kstreams_broker::{Broker, BrokerConfig};
 use kstreams_client::driver::tcp::TcpNetwork;
 use kstreams_client::{
     Client, ClientConfig, Event, NewTopic, Pending, Producer, Reader, ResetPolicy, Start,
     SystemClock, Topic, TopicPartition,
 };
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Time after which a test gives up.
@@ -24,8 +25,18 @@ pub(crate) fn unique(name: &str) -> String {
 }
 
 pub(crate) fn bootstrap() -> String {
-    std::env::var("KSTREAMS_TEST_BOOTSTRAP")
-        .expect("KSTREAMS_TEST_BOOTSTRAP names no broker: run `cargo xtask test`, which starts one")
+    let named = std::env::var("KSTREAMS_TEST_BOOTSTRAP").expect(
+        "KSTREAMS_TEST_BOOTSTRAP names no broker: run `cargo xtask test`, which starts one",
+    );
+    if named == "embedded" { embedded().bootstrap() } else { named }
+}
+
+/// The one of this process; it ends with it.
+fn embedded() -> &'static Broker {
+    static BROKER: OnceLock<Broker> = OnceLock::new();
+    BROKER.get_or_init(|| {
+        Broker::builder().in_memory().config(BrokerConfig::quick()).start().unwrap()
+    })
 }
 
 pub(crate) fn config() -> ClientConfig {
@@ -56,6 +67,8 @@ pub(crate) fn topic(client: &mut Client, partitions: i32) -> Topic {
 pub(crate) fn topic_with(client: &mut Client, partitions: i32, configs: &[(&str, &str)]) -> Topic {
     let mut topic = NewTopic::new(unique("it"), partitions);
     topic.replication_factor = 1;
+    // Tests write times of long ago, and brokers look for old records at any time.
+    topic = topic.config("retention.ms", "-1");
     for (key, value) in configs {
         topic = topic.config(*key, *value);
     }

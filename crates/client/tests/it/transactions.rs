@@ -3,7 +3,7 @@
 use crate::support::*;
 use kstreams_client::{
     Client, ClientError, CommittedOffset, ErrorKind, Event, GroupMetadata, Isolation, OffsetSpec,
-    Producer, ProducerConfig, Reader, ResetPolicy, Start, Tasks, TopicPartition,
+    Producer, ProducerConfig, Reader, ResetPolicy, Start, TopicPartition,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ fn config(id: &str) -> ProducerConfig {
     ProducerConfig { transactional_id: Some(id.to_owned()), ..Default::default() }
 }
 
-fn transactional(client: &mut Client) -> Producer {
+pub(crate) fn transactional(client: &mut Client) -> Producer {
     client.producer(config(&unique("txn")))
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn append(producer: &mut Producer, partition: &TopicPartition, values
     }
 }
 
-fn commit(producer: &mut Producer) -> i64 {
+pub(crate) fn commit(producer: &mut Producer) -> i64 {
     let committed = done(producer.commit(BTreeMap::new(), None));
     committed.end_offsets.first().map_or(-1, |(_, end)| *end)
 }
@@ -50,7 +50,11 @@ pub(crate) fn committed(client: &mut Client, partition: &TopicPartition) -> Vec<
     all.into_iter().map(|(_, _, value)| value).collect()
 }
 
-fn eventually_committed(client: &mut Client, partition: &TopicPartition, expected: &[&str]) {
+pub(crate) fn eventually_committed(
+    client: &mut Client,
+    partition: &TopicPartition,
+    expected: &[&str],
+) {
     eventually(client, |client| committed(client, partition) == expected);
 }
 
@@ -174,59 +178,6 @@ fn offsets_are_seen_after_the_commit_only() {
     done(producer.commit(offset(7), outside()));
     assert_eq!(position(&mut client).unwrap().offset, 7);
     eventually_committed(&mut client, &partition, &["a"]);
-}
-
-#[test]
-fn a_stale_member_epoch_is_refused_and_the_transaction_goes_on() {
-    let mut client = client();
-    let source = topic(&mut client, 1);
-    let input = TopicPartition::new(source.clone(), 0);
-    let output = TopicPartition::new(topic(&mut client, 1), 0);
-    let group = unique("stale");
-    crate::group::join(&mut client, &group, &source);
-    let (tasks, epoch) = crate::group::assigned(&mut client, 1);
-    let tasks = Tasks { active: tasks, ..Default::default() };
-    let offsets = |offset| one(input.clone(), CommittedOffset::new(offset));
-    let mut producer = transactional(&mut client);
-    append(&mut producer, &output, &["a"]);
-    client.acknowledge(tasks.clone(), epoch + 5);
-    let newer = client.group_metadata();
-    let error = producer.commit(offsets(3), newer).wait(LONG).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::StaleMemberEpoch, "{error}");
-    // The records are still there for the commit under the right epoch.
-    client.acknowledge(tasks.clone(), epoch);
-    let right = client.group_metadata();
-    let ends = done(producer.commit(offsets(3), right)).end_offsets;
-    assert_eq!(ends[0].1, 1);
-    eventually_committed(&mut client, &output, &["a"]);
-    let found = done(client.committed(vec![input.clone()]));
-    assert_eq!(found[&input].as_ref().unwrap().as_ref().unwrap().offset, 3);
-    // Or it is aborted.
-    append(&mut producer, &output, &["b"]);
-    client.acknowledge(tasks.clone(), epoch + 5);
-    let newer = client.group_metadata();
-    let error = producer.commit(offsets(4), newer).wait(LONG).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::StaleMemberEpoch, "{error}");
-    done(producer.abort());
-    // A member that the group does not know can only abort.
-    let stranger = GroupMetadata {
-        group_id: group.as_str().into(),
-        member_id: "stranger".to_owned(),
-        member_epoch: epoch,
-    };
-    append(&mut producer, &output, &["c"]);
-    let error = producer.commit(offsets(5), Some(stranger)).wait(LONG).unwrap_err();
-    assert_eq!((error.kind(), error.code()), (ErrorKind::Fenced, Some(25)), "{error}");
-    let again = producer.commit(BTreeMap::new(), None).wait(LONG).unwrap_err();
-    assert_eq!(again, error);
-    done(producer.abort());
-    append(&mut producer, &output, &["d"]);
-    commit(&mut producer);
-    eventually_committed(&mut client, &output, &["a", "d"]);
-    client.acknowledge(tasks, epoch);
-    let found = done(client.committed(vec![input.clone()]));
-    assert_eq!(found[&input].as_ref().unwrap().as_ref().unwrap().offset, 3);
-    done(client.leave());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `KafkaStreams`: the handle of a running application.
 
 use super::clock::{Clock, SystemClock};
-use super::cluster::{Cluster, Networks};
+use super::cluster::{Cluster, Instance, Networks};
 use super::lifecycle::{State, ThreadState};
 use super::shared::{Listener, Shared};
 use super::{thread_main, topics};
@@ -181,23 +181,18 @@ impl KafkaStreamsBuilder {
             .networks
             .unwrap_or_else(|| Arc::new(|| Ok(Box::new(TcpNetwork::new()?) as Box<dyn Network>)));
         let cluster = Cluster { settings: settings.clone(), networks };
-        let transaction_timeout = cluster.find(&self.topology)?;
+        let limits = cluster.find(&self.topology)?;
         let directory = open_directory(&self.topology, &settings)?;
         let process =
             directory.as_ref().map_or_else(Uuid::new_v4, |directory| directory.process_id());
+        let instance = Instance { topology: self.topology, directory, process, limits };
         let shared = Arc::new(Shared::new(self.listener));
         // From here on a failure closes what was started: the handle is dropped.
         let app = KafkaStreams { shared, threads: Mutex::default() };
         app.shared.become_state(State::Rebalancing);
         for index in 0..settings.stream_threads {
             let name = cluster.thread_name(process, index);
-            let parts = cluster.thread_parts(
-                &self.topology,
-                &directory,
-                process,
-                index,
-                transaction_timeout,
-            )?;
+            let parts = cluster.thread_parts(&instance, index, cluster.client(&name)?);
             app.shared.add_thread(parts.client.waker());
             let shared = app.shared.clone();
             let thread = spawn(&name, move || {

@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::state::StateDirectory;
 use crate::task::TaskPlan;
 use crate::topology::Topology;
+use kstreams_client::driver::Driver;
 use kstreams_client::{
     Client, ClientConfig, ClientError, Compression, ErrorKind as ClientErrorKind, FetchConfig,
     GroupConfig, Isolation, Network, ProducerConfig, Results, Topic, TopicDescription,
@@ -36,8 +37,34 @@ pub(super) struct Cluster {
     pub(super) networks: Networks,
 }
 
+/// What all threads of a process have in common.
+pub(super) struct Instance {
+    pub(super) topology: Topology,
+    pub(super) directory: Option<Arc<StateDirectory>>,
+    pub(super) process: Uuid,
+    pub(super) limits: Limits,
+}
+
+/// Time limits of members and producers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// How long the group waits for a silent member, if that is known.
+    pub(super) session: Option<Duration>,
+    /// How long transactions may take, if there are any.
+    pub(super) transaction: Option<Duration>,
+}
+
 impl Cluster {
-    fn client(&self, name: &str) -> Result<Client> {
+    /// A client whose driver has a thread of its own.
+    pub(super) fn client(&self, name: &str) -> Result<Client> {
+        let (client, driver) = self.stepped_client(name, Uuid::new_v4().as_u64_pair().0)?;
+        let clock = Arc::new(kstreams_client::SystemClock::new());
+        driver.spawn(&format!("{name}-driver"), clock).map_err(no_network)?;
+        Ok(client)
+    }
+
+    /// A client and its driver, which somebody has to step. Its random numbers follow from `seed`.
+    pub(super) fn stepped_client(&self, name: &str, seed: u64) -> Result<(Client, Driver)> {
         let settings = &self.settings;
         let wire = &settings.wire;
         let per_thread = settings.memory_budget / 8 / settings.stream_threads;
@@ -62,29 +89,23 @@ impl Cluster {
             metadata_max_age: wire.metadata_max_age,
             source: fetch,
             changelog,
-            seed: Uuid::new_v4().as_u64_pair().0,
+            seed,
             ..ClientConfig::new(&settings.bootstrap_servers.join(","))
         };
-        let no_network = |error: io::Error| {
-            Error::new(ErrorKind::Broker, "cannot open the network").with_source(error)
-        };
         let network = (self.networks)().map_err(no_network)?;
-        let (client, driver) = Client::new(config, network);
-        let clock = Arc::new(kstreams_client::SystemClock::new());
-        driver.spawn(&format!("{name}-driver"), clock).map_err(no_network)?;
-        Ok(client)
+        Ok(Client::new(config, network))
     }
 
-    /// Checks that the cluster is there and has the topics of users; gives how long transactions may take.
-    pub(super) fn find(&self, topology: &Topology) -> Result<Option<Duration>> {
+    /// Checks that the cluster is there and has the topics of users; gives what time limits it has.
+    pub(super) fn find(&self, topology: &Topology) -> Result<Limits> {
         let mut client = self.client(&format!("{}-admin", self.settings.application_id))?;
         self.find_topics(&mut client, topology)?;
-        match self.settings.guarantee {
-            Guarantee::AtLeastOnce => Ok(None),
-            Guarantee::ExactlyOnce => {
-                transaction_timeout(&self.settings, self.session_timeout(&mut client)?).map(Some)
-            }
-        }
+        let session = self.session_timeout(&mut client)?;
+        let transaction = match self.settings.guarantee {
+            Guarantee::AtLeastOnce => None,
+            Guarantee::ExactlyOnce => Some(transaction_timeout(&self.settings, session)?),
+        };
+        Ok(Limits { session, transaction })
     }
 
     /// How long the group waits for a member that is silent, where the brokers tell.
@@ -142,13 +163,11 @@ impl Cluster {
 
     pub(super) fn thread_parts(
         &self,
-        topology: &Topology,
-        directory: &Option<Arc<StateDirectory>>,
-        process: Uuid,
+        instance: &Instance,
         index: usize,
-        transaction_timeout: Option<Duration>,
-    ) -> Result<ThreadParts> {
-        let name = self.thread_name(process, index);
+        client: Client,
+    ) -> ThreadParts {
+        let Instance { topology, directory, process, limits } = instance;
         let settings = &self.settings;
         let group = topics::group_topology(topology.graph(), settings);
         let wire = &settings.wire;
@@ -162,21 +181,21 @@ impl Cluster {
             delivery_timeout: wire.delivery_timeout,
             ..ProducerConfig::default()
         };
-        let producer = match transaction_timeout {
+        let producer = match limits.transaction {
             None => producer,
             // The same one after a restart, so that what a crash left open ends at once.
-            Some(transaction_timeout) => ProducerConfig {
+            Some(timeout) => ProducerConfig {
                 transactional_id: Some(format!(
                     "{}-{process}-{}",
                     settings.application_id,
                     index + 1
                 )),
-                transaction_timeout,
+                transaction_timeout: timeout,
                 ..producer
             },
         };
-        Ok(ThreadParts {
-            client: self.client(&name)?,
+        ThreadParts {
+            client,
             settings: settings.clone(),
             plan: TaskPlan {
                 topology: topology.clone(),
@@ -185,14 +204,19 @@ impl Cluster {
                 log_mode: settings.log_mode,
             },
             group: GroupConfig {
+                session_timeout: limits.session,
                 description: Some(topics::description(topology.graph(), &settings.application_id)),
                 ..GroupConfig::new(&*settings.application_id, process.to_string(), group)
             },
             producer,
             directory: directory.clone(),
             cleans: index == 0,
-        })
+        }
     }
+}
+
+fn no_network(error: io::Error) -> Error {
+    Error::new(ErrorKind::Broker, "cannot open the network").with_source(error)
 }
 
 /// How long a transaction may take. A member that stops without a word keeps its tasks for its session; a transaction of it that is

@@ -122,6 +122,14 @@ impl ProducerCollector {
         self.producer.commit(offsets, group)
     }
 
+    /// Goes on with another producer; the one before sends nothing more.
+    pub(super) fn replace_producer(&mut self, producer: Producer) {
+        std::mem::replace(&mut self.producer, producer).discard();
+        for topic in &mut self.topics {
+            topic.handles.clear();
+        }
+    }
+
     /// Forgets the records that wait for metadata: they are not part of a commit any more.
     pub(super) fn discard(&mut self) {
         for topic in &mut self.topics {

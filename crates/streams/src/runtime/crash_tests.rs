@@ -2,7 +2,7 @@
 //! with what it left: the directory, the topics, the offsets.
 
 use super::clock::{Clock, SystemClock};
-use super::cluster::Cluster;
+use super::cluster::{Cluster, Instance};
 use super::embedded::EmbeddedBroker;
 use super::thread::{StreamThread, Turn};
 use super::thread_commit::Commit;
@@ -112,9 +112,11 @@ impl Run {
         let directory = Some(Arc::new(directory.expect("the directory")));
         let process = directory.as_ref().map_or_else(Uuid::new_v4, |dir| dir.process_id());
         let cluster = Cluster { settings, networks: self.broker.networks() };
-        let timeout = cluster.find(&self.topology).expect("the cluster");
-        let parts = cluster.thread_parts(&self.topology, &directory, process, 0, timeout);
-        StreamThread::new(parts.expect("its parts"), self.clock.now())
+        let limits = cluster.find(&self.topology).expect("the cluster");
+        let topology = self.topology.clone();
+        let instance = Instance { topology, directory, process, limits };
+        let client = cluster.client("crash").expect("a client");
+        StreamThread::new(cluster.thread_parts(&instance, 0, client), self.clock.now())
     }
 
     /// Turns until `stop` says so; it is told whether anything was processed.

@@ -105,13 +105,14 @@ impl EmbeddedBroker {
         Ok(())
     }
 
-    /// All records of a topic, partition by partition, with the types' own serdes.
+    /// All committed records of a topic, partition by partition, with the types' own serdes.
     ///
     /// # Errors
     /// When there is no such topic or a record is not a `K` and a `V`.
     pub fn read<K: DefaultSerde, V: DefaultSerde>(&self, topic: &str) -> Result<Vec<Record<K, V>>> {
         let (key_serde, value_serde) = (K::default_serde(), V::default_serde());
         let stored = self.broker.records(topic).map_err(failed)?.into_iter();
+        let stored = stored.filter(|stored| stored.committed);
         let typed = stored.map(|stored| {
             let unreadable = |error: BoxError| {
                 Error::new(ErrorKind::BadRecord, "cannot read a record").with_source(error).context(
@@ -140,7 +141,7 @@ impl EmbeddedBroker {
     }
 
     fn network(&self) -> io::Result<Box<dyn Network>> {
-        network(self.broker.connector())
+        (self.networks())()
     }
 
     /// Prepares an application on this broker, over memory instead of a socket.
@@ -152,7 +153,10 @@ impl EmbeddedBroker {
     /// How the clients of an application reach it.
     pub(super) fn networks(&self) -> Networks {
         let connect = self.broker.connector();
-        Arc::new(move || network(connect.clone()))
+        Arc::new(move || {
+            let connect = connect.clone();
+            network(move || Some(connect()))
+        })
     }
 
     /// Starts an application on this broker.
@@ -164,12 +168,12 @@ impl EmbeddedBroker {
     }
 }
 
-/// A network whose every address is the embedded broker.
-fn network(
-    connect: impl Fn() -> MemoryConnection + Send + 'static,
+/// A network whose every address is the embedded broker, if there is one.
+pub(super) fn network(
+    connect: impl Fn() -> Option<MemoryConnection> + Send + 'static,
 ) -> io::Result<Box<dyn Network>> {
     let open = move |_: &str, _: u16, ready: Ready| -> io::Result<Box<dyn ByteStream>> {
-        let mut connection = connect();
+        let mut connection = connect().ok_or(io::ErrorKind::ConnectionRefused)?;
         connection.on_ready(move || ready());
         Ok(Box::new(connection))
     };

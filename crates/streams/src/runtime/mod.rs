@@ -18,6 +18,8 @@ mod positions;
 mod purge;
 mod recovery;
 mod shared;
+#[cfg(all(test, feature = "embedded"))]
+mod simulation;
 mod task_slot;
 mod thread;
 mod thread_assignment;

@@ -68,9 +68,13 @@ impl Pace {
     }
 
     /// The transaction could not be committed: its records come again, fewer at a time.
-    pub(super) fn rolled_back(&mut self) {
+    pub(super) fn shrink(&mut self) {
         let tried = self.transaction.map_or(self.uncommitted, |most| most.min(self.uncommitted));
         self.transaction = Some((tried / 8).max(1));
+    }
+
+    /// The records since the last commit are given up.
+    pub(super) fn discard(&mut self) {
         self.uncommitted = 0;
         self.began = None;
     }
@@ -107,11 +111,13 @@ mod tests {
         let mut pace = Pace::new();
         pace.processed(100, at(0));
         assert!(!pace.is_exhausted());
-        pace.rolled_back();
+        pace.shrink();
+        pace.discard();
         assert_eq!(pace.allowance(), 12);
         pace.processed(12, at(0));
         assert!(pace.is_exhausted());
-        pace.rolled_back();
+        pace.shrink();
+        pace.discard();
         assert_eq!(pace.allowance(), 1);
         let mut sizes = Vec::new();
         while pace.transaction.is_some() {

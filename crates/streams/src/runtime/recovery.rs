@@ -84,7 +84,7 @@ impl StreamThread {
             let epoch = self.client.group_metadata().map_or(0, |group| group.member_epoch);
             self.target = Some((epoch, self.slots.keys().copied().collect()));
         }
-        self.pace.rolled_back();
+        self.pace.shrink();
         self.undo(error.kind() == ClientErrorKind::ProducerFenced, now);
         Ok(())
     }
@@ -92,10 +92,16 @@ impl StreamThread {
     /// Drops all tasks and what was written since the last commit.
     pub(super) fn undo(&mut self, fenced: bool, now: Now) {
         self.drop_tasks();
+        self.pace.discard();
         self.collector.borrow_mut().discard();
         self.recovery.step = match self.settings.guarantee {
             Guarantee::ExactlyOnce => Step::Undoing(self.collector.borrow_mut().undo(fenced)),
-            Guarantee::AtLeastOnce => self.pause(false, now),
+            Guarantee::AtLeastOnce => {
+                // What the dropped tasks wrote is written again, by whoever has them: coming late it would undo that.
+                let producer = self.client.producer(self.producer.clone());
+                self.collector.borrow_mut().replace_producer(producer);
+                self.pause(false, now)
+            }
         };
     }
 

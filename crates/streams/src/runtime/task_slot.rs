@@ -25,6 +25,7 @@ use kstreams_client::{
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,6 +75,21 @@ enum Phase {
     },
     Running(Box<StreamTask>),
     Closed,
+}
+
+impl fmt::Debug for TaskSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let phase = match &self.phase {
+            Phase::Waiting => "waiting",
+            Phase::Listing { .. } => "listing",
+            Phase::Restoring(_) => "restoring",
+            Phase::Positioning { .. } => "positioning",
+            Phase::Repositioning { .. } => "repositioning",
+            Phase::Running(_) => "running",
+            Phase::Closed => "closed",
+        };
+        write!(f, "{} {phase} {:?}", self.id, self.inputs)
+    }
 }
 
 impl TaskSlot {

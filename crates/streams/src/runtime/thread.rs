@@ -67,6 +67,7 @@ pub(super) struct StreamThread {
     /// The repartition topics of the application, with their names on the cluster.
     pub(super) repartition_topics: BTreeSet<Arc<str>>,
     pub(super) plan: TaskPlan,
+    pub(super) producer: ProducerConfig,
     pub(super) budget: StoreBudget,
     pub(super) directory: Option<Arc<StateDirectory>>,
     /// The assignment that is not carried out yet.
@@ -84,12 +85,12 @@ impl StreamThread {
         let buffer = settings.wire.buffer_memory;
         let (graph, app) = (plan.topology.graph(), &settings.application_id);
         let repartition_topics = topics::repartition_topics(graph, app);
-        let producer = client.producer(producer);
+        let opened = client.producer(producer.clone());
         let sources = topics::source_topics(graph, app);
         client.watch(sources.into_iter().collect());
         client.join(group);
         StreamThread {
-            collector: Rc::new(RefCell::new(ProducerCollector::new(producer, buffer))),
+            collector: Rc::new(RefCell::new(ProducerCollector::new(opened, buffer))),
             purge: Purge::new(settings.repartition_purge_interval),
             next_clean: cleans.then(|| now.monotonic + settings.state_cleanup_delay),
             client,
@@ -102,6 +103,7 @@ impl StreamThread {
             last_commit: now.monotonic,
             repartition_topics,
             plan,
+            producer,
             directory,
             target: None,
             state: ThreadState::Starting,

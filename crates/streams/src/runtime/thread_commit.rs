@@ -26,6 +26,7 @@ use kstreams_client::{
     PartitionHandle, Pending, Results, TopicPartition,
 };
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 /// Where a commit is.
@@ -58,6 +59,19 @@ pub(super) struct Batch {
     offsets: BTreeMap<TopicPartition, CommittedOffset>,
     tasks: Vec<TaskId>,
     since: Duration,
+}
+
+impl fmt::Debug for Commit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Commit::Idle => "Idle",
+            Commit::Deferred(_) => "Deferred",
+            Commit::Flushing { .. } => "Flushing",
+            Commit::Offsets { .. } => "Offsets",
+            Commit::Transaction { .. } => "Transaction",
+            Commit::Again { .. } => "Again",
+        })
+    }
 }
 
 /// How long a commit may be refused for its epoch: heartbeats come every 5 s at most.

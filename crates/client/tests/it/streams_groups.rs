@@ -1,9 +1,10 @@
-//! Membership of a streams group.
+//! Membership of a streams group, and what its members may commit: Kafka 4.2 and later.
 
 use crate::support::*;
+use crate::transactions::{append, commit, eventually_committed, transactional};
 use kstreams_client::{
-    Client, CommittedOffset, ErrorKind, Event, GroupConfig, GroupStatusKind, GroupTopology,
-    InternalTopic, Subtopology, Task, Tasks, Topic, TopicPartition,
+    Client, CommittedOffset, ErrorKind, Event, GroupConfig, GroupMetadata, GroupStatusKind,
+    GroupTopology, InternalTopic, Subtopology, Task, Tasks, Topic, TopicPartition,
 };
 use std::collections::BTreeMap;
 
@@ -209,4 +210,57 @@ fn a_member_that_slept_through_its_session_loses_its_tasks_and_joins_again() {
     );
     client.acknowledge(Tasks::default(), 0);
     until(&mut client, has_task);
+}
+
+#[test]
+fn a_stale_member_epoch_is_refused_and_the_transaction_goes_on() {
+    let mut client = client();
+    let source = topic(&mut client, 1);
+    let input = TopicPartition::new(source.clone(), 0);
+    let output = TopicPartition::new(topic(&mut client, 1), 0);
+    let group = unique("stale");
+    join(&mut client, &group, &source);
+    let (tasks, epoch) = assigned(&mut client, 1);
+    let tasks = Tasks { active: tasks, ..Default::default() };
+    let offsets = |offset| one(input.clone(), CommittedOffset::new(offset));
+    let mut producer = transactional(&mut client);
+    append(&mut producer, &output, &["a"]);
+    client.acknowledge(tasks.clone(), epoch + 5);
+    let newer = client.group_metadata();
+    let error = producer.commit(offsets(3), newer).wait(LONG).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StaleMemberEpoch, "{error}");
+    // The records are still there for the commit under the right epoch.
+    client.acknowledge(tasks.clone(), epoch);
+    let right = client.group_metadata();
+    let ends = done(producer.commit(offsets(3), right)).end_offsets;
+    assert_eq!(ends[0].1, 1);
+    eventually_committed(&mut client, &output, &["a"]);
+    let found = done(client.committed(vec![input.clone()]));
+    assert_eq!(found[&input].as_ref().unwrap().as_ref().unwrap().offset, 3);
+    // Or it is aborted.
+    append(&mut producer, &output, &["b"]);
+    client.acknowledge(tasks.clone(), epoch + 5);
+    let newer = client.group_metadata();
+    let error = producer.commit(offsets(4), newer).wait(LONG).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StaleMemberEpoch, "{error}");
+    done(producer.abort());
+    // A member that the group does not know can only abort.
+    let stranger = GroupMetadata {
+        group_id: group.as_str().into(),
+        member_id: "stranger".to_owned(),
+        member_epoch: epoch,
+    };
+    append(&mut producer, &output, &["c"]);
+    let error = producer.commit(offsets(5), Some(stranger)).wait(LONG).unwrap_err();
+    assert_eq!((error.kind(), error.code()), (ErrorKind::Fenced, Some(25)), "{error}");
+    let again = producer.commit(BTreeMap::new(), None).wait(LONG).unwrap_err();
+    assert_eq!(again, error);
+    done(producer.abort());
+    append(&mut producer, &output, &["d"]);
+    commit(&mut producer);
+    eventually_committed(&mut client, &output, &["a", "d"]);
+    client.acknowledge(tasks, epoch);
+    let found = done(client.committed(vec![input.clone()]));
+    assert_eq!(found[&input].as_ref().unwrap().as_ref().unwrap().offset, 3);
+    done(client.leave());
 }
