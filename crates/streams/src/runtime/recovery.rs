@@ -11,7 +11,7 @@
 //!
 //! - the transaction can be aborted: it is;
 //! - the producer is fenced, as the coordinator gave the transaction up or another one has its id: it asks for a new epoch;
-//! - the group does not know the member any more: the same, and the tasks are opened once the group assigns them again;
+//! - the group does not know the member any more: the same; its next heartbeat says so too, and it joins again without tasks;
 //! - the outcome of a commit is not known: there is no such end, the producer asks until a coordinator answers.
 //!
 //! This ends: when no commit has succeeded for `task.timeout.ms`, the last failure is fatal. Failures that another try cannot
@@ -79,8 +79,8 @@ impl StreamThread {
         }
         self.count_failure(&error, now)?;
         tracing::warn!("a commit failed, the tasks go back to the one before: {error}");
-        let gone = error.kind() == ClientErrorKind::Fenced;
-        if !gone && self.target.is_none() {
+        if self.target.is_none() {
+            // Should the member be gone, it hears so with its next heartbeat, before they run again.
             let epoch = self.client.group_metadata().map_or(0, |group| group.member_epoch);
             self.target = Some((epoch, self.slots.keys().copied().collect()));
         }

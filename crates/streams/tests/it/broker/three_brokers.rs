@@ -5,7 +5,12 @@ use super::counts;
 use super::exactly_once::check_counts;
 use super::own_broker::OwnCluster;
 use crate::kafka::{Kafka, PATIENCE, unique};
+use crate::programs::java;
 use kstreams::prelude::*;
+use kstreams_client::{Clock, Event, Reader, ResetPolicy, Start, SystemClock, TopicPartition};
+use std::io::Read;
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const PARTITIONS: i32 = 6;
@@ -22,7 +27,10 @@ fn brokers_die(records: usize, period: Duration) {
     let dir = tempfile::tempdir().expect("a directory");
     let settings = config(&unique("three"), &cluster.bootstrap, dir.path()).exactly_once();
     let running = start(counts(&input, &output), settings.stream_threads(2));
-    let written = std::thread::scope(|scope| {
+    let java = JavaProducer::start(&cluster.bootstrap, &kafka.topic("java", PARTITIONS));
+    let ended = AtomicBool::new(false);
+    let (written, gap) = std::thread::scope(|scope| {
+        let watching = scope.spawn(|| longest_gap(&cluster.bootstrap, &output, &ended));
         let writing = scope.spawn(|| {
             let mut writer = Kafka::at(&cluster.bootstrap);
             for from in (0..records).step_by(CHUNK) {
@@ -47,13 +55,75 @@ fn brokers_die(records: usize, period: Duration) {
             kafka.pause(period / 3);
             cluster.start_node(node);
         }
-        writing.join().expect("written")
+        let written = writing.join().expect("written");
+        ended.store(true, Ordering::Relaxed);
+        (written, watching.join().expect("watched"))
     });
+    let javas = java.longest();
     let read = kafka.read_until(&output, PARTITIONS, |read| read.len() >= written);
     check_counts(&read, records);
     assert_eq!(running.state(), State::Running);
     running.close(PATIENCE).expect("closes");
     check_counts(&kafka.read_until(&output, PARTITIONS, |read| read.len() >= records), records);
+    assert!(
+        gap <= javas.mul_f64(1.5),
+        "no output for {gap:?}, a Java producer stalled for {javas:?}"
+    );
+}
+
+/// The longest time without committed output, once there was some.
+fn longest_gap(bootstrap: &str, output: &str, ended: &AtomicBool) -> Duration {
+    let clock = SystemClock::new();
+    let mut kafka = Kafka::at(bootstrap);
+    let reader = kafka.client();
+    for partition in 0..PARTITIONS {
+        let partition = TopicPartition::new(output, partition);
+        reader.fetch(Reader::Source, partition, Start::Reset, ResetPolicy::Earliest);
+    }
+    let (mut longest, mut last) = (Duration::ZERO, None);
+    while !ended.load(Ordering::Relaxed) {
+        reader.wait(Duration::from_millis(20));
+        while let Some(event) = reader.next_event() {
+            if matches!(&event, Event::Fetched(fetched) if !fetched.batches.is_empty()) {
+                let now = clock.now();
+                longest = longest.max(now - last.replace(now).unwrap_or(now));
+            }
+        }
+    }
+    longest
+}
+
+/// A plain Java producer beside the application.
+struct JavaProducer(Child);
+
+impl JavaProducer {
+    fn start(bootstrap: &str, topic: &str) -> Self {
+        let mut command = java(&["Stalls", bootstrap, topic, &PARTITIONS.to_string()]);
+        let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        JavaProducer(pipes.spawn().expect("Java"))
+    }
+
+    /// Ends it; gives its longest stall.
+    fn longest(mut self) -> Duration {
+        drop(self.0.stdin.take());
+        let mut answer = String::new();
+        let mut output = self.0.stdout.take().expect("its output");
+        output.read_to_string(&mut answer).expect("its answer");
+        let longest = answer.split("\"stalls\":[").nth(1).unwrap_or_else(|| panic!("{answer}"));
+        let digits: String = longest
+            .chars()
+            .skip_while(|c| !c.is_ascii_digit())
+            .take_while(char::is_ascii_digit)
+            .collect();
+        Duration::from_millis(digits.parse().unwrap_or_else(|_| panic!("{answer}")))
+    }
+}
+
+impl Drop for JavaProducer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]
