@@ -46,7 +46,11 @@ impl<K, V> Record<K, V> {
 
 /// The headers of a record. An empty set allocates nothing.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Headers(Vec<Header>);
+#[expect(
+    clippy::box_collection,
+    reason = "one word in every record, which moves with it at each step"
+)]
+pub struct Headers(Option<Box<Vec<Header>>>);
 
 /// One header: a name and an optional value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,42 +64,54 @@ pub struct Header {
 impl Headers {
     /// No headers.
     pub const fn new() -> Self {
-        Headers(Vec::new())
+        Headers(None)
     }
 
     /// Appends a header.
     pub fn add(&mut self, name: impl Into<Box<str>>, value: impl AsRef<[u8]>) {
-        self.0.push(Header { name: name.into(), value: Some(value.as_ref().into()) });
+        self.push(Header { name: name.into(), value: Some(value.as_ref().into()) });
     }
 
     /// Appends a header without a value.
     pub fn add_null(&mut self, name: impl Into<Box<str>>) {
-        self.0.push(Header { name: name.into(), value: None });
+        self.push(Header { name: name.into(), value: None });
+    }
+
+    fn push(&mut self, header: Header) {
+        self.0.get_or_insert_default().push(header);
+    }
+
+    fn as_slice(&self) -> &[Header] {
+        self.0.as_ref().map_or(&[], |headers| headers)
     }
 
     /// The value of the last header of that name; `None` if there is none or it has no value.
     pub fn last(&self, name: &str) -> Option<&[u8]> {
-        self.0.iter().rev().find(|header| &*header.name == name)?.value.as_deref()
+        self.as_slice().iter().rev().find(|header| &*header.name == name)?.value.as_deref()
     }
 
     /// Removes all headers of that name.
     pub fn remove(&mut self, name: &str) {
-        self.0.retain(|header| &*header.name != name);
+        if let Some(headers) = &mut self.0 {
+            headers.retain(|header| &*header.name != name);
+            // No headers are always the same, so that they are equal.
+            self.0.take_if(|headers| headers.is_empty());
+        }
     }
 
     /// The headers in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Header> {
-        self.0.iter()
+        self.as_slice().iter()
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.as_slice().len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.is_none()
     }
 }
 
@@ -104,13 +120,14 @@ impl<'a> IntoIterator for &'a Headers {
     type IntoIter = std::slice::Iter<'a, Header>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.iter()
+        self.as_slice().iter()
     }
 }
 
 impl FromIterator<Header> for Headers {
     fn from_iter<I: IntoIterator<Item = Header>>(headers: I) -> Self {
-        Headers(headers.into_iter().collect())
+        let headers: Vec<Header> = headers.into_iter().collect();
+        Headers((!headers.is_empty()).then(|| Box::new(headers)))
     }
 }
 
@@ -119,7 +136,7 @@ impl fmt::Debug for Headers {
         let text = |header: &Header| {
             header.value.as_deref().map(|value| String::from_utf8_lossy(value).into_owned())
         };
-        f.debug_map().entries(self.0.iter().map(|header| (&header.name, text(header)))).finish()
+        f.debug_map().entries(self.iter().map(|header| (&header.name, text(header)))).finish()
     }
 }
 
@@ -149,5 +166,9 @@ mod tests {
         assert_eq!(format!("{headers:?}"), r#"{"a": Some("1"), "b": None, "a": Some("2")}"#);
         headers.remove("a");
         assert_eq!(headers.len(), 1);
+        headers.remove("b");
+        assert_eq!((headers.len(), headers.is_empty()), (0, true));
+        assert_eq!(headers, Headers::new());
+        assert_eq!(headers, std::iter::empty().collect());
     }
 }

@@ -139,17 +139,13 @@ impl<K: Clone + 'static, V: Clone + 'static> SourceNode for Source<K, V> {
 
 struct Input<K, V> {
     queue: VecDeque<RecordReader>,
-    head: Option<Head<K, V>>,
+    /// The next record, or why it cannot be read. Its offset is the position.
+    head: Option<Result<Record<K, V>>>,
     position: (i64, i32),
     next_offset: i64,
     partition_time: i64,
     reader: Reader<K, V>,
     out: Rc<Output<K, V>>,
-}
-
-enum Head<K, V> {
-    Record(i64, Record<K, V>),
-    Bad(Error),
 }
 
 impl<K: Clone + 'static, V: Clone + 'static> InputPartition for Input<K, V> {
@@ -178,16 +174,17 @@ impl<K: Clone + 'static, V: Clone + 'static> InputPartition for Input<K, V> {
 
     fn head_time(&self) -> Option<i64> {
         match self.head.as_ref()? {
-            Head::Record(_, record) => Some(record.timestamp),
-            Head::Bad(_) => Some(i64::MIN),
+            Ok(record) => Some(record.timestamp),
+            Err(_) => Some(i64::MIN),
         }
     }
 
     fn process_head(&mut self) -> Result<()> {
         match self.head.take() {
             None => return Ok(()),
-            Some(Head::Bad(error)) => return Err(error),
-            Some(Head::Record(offset, record)) => {
+            Some(Err(error)) => return Err(error),
+            Some(Ok(record)) => {
+                let (offset, _) = self.position;
                 let task = &self.reader.task;
                 task.enter_partition(&self.reader.topic, self.reader.partition);
                 task.enter_record(offset, record.timestamp);
@@ -222,16 +219,9 @@ impl<K: 'static, V: 'static> Input<K, V> {
             match batch.next_record() {
                 Ok(Some(raw)) => {
                     self.position = (raw.offset, epoch);
-                    match self.reader.read(&raw, self.partition_time) {
-                        Ok(Some(record)) => {
-                            self.head = Some(Head::Record(raw.offset, record));
-                            return;
-                        }
-                        Ok(None) => {}
-                        Err(error) => {
-                            self.head = Some(Head::Bad(error));
-                            return;
-                        }
+                    self.head = self.reader.read(&raw, self.partition_time);
+                    if self.head.is_some() {
+                        return;
                     }
                 }
                 Ok(None) => {
@@ -239,7 +229,7 @@ impl<K: 'static, V: 'static> Input<K, V> {
                     self.queue.pop_front();
                 }
                 Err(error) => {
-                    self.head = Some(Head::Bad(self.reader.damaged(error)));
+                    self.head = Some(Err(self.reader.damaged(error)));
                     return;
                 }
             }
@@ -261,7 +251,7 @@ struct Reader<K, V> {
 
 impl<K: 'static, V: 'static> Reader<K, V> {
     /// The record; `None` if it is left out.
-    fn read(&self, raw: &RecordRef<'_>, partition_time: i64) -> Result<Option<Record<K, V>>> {
+    fn read(&self, raw: &RecordRef<'_>, partition_time: i64) -> Option<Result<Record<K, V>>> {
         let headers = read_headers(&raw.headers);
         let at = |is_key| At { topic: &self.topic, headers: &headers, is_key };
         let key = match deserialize_nullable(&*self.key, &at(true), raw.key) {
@@ -272,14 +262,17 @@ impl<K: 'static, V: 'static> Reader<K, V> {
             Ok(value) => value,
             Err(error) => return self.bad(raw, false, error),
         };
-        let timestamp = self.timestamp(raw, &key, &value, &headers, partition_time)?;
+        let timestamp = match self.timestamp(raw, &key, &value, &headers, partition_time) {
+            Ok(timestamp) => timestamp,
+            Err(error) => return Some(Err(error)),
+        };
         if timestamp < 0 {
             self.task.enter_partition(&self.topic, self.partition);
             self.task.enter_offset(raw.offset);
             self.task.drop_record("source", "its extracted timestamp is negative");
-            return Ok(None);
+            return None;
         }
-        Ok(Some(Record { key, value, timestamp, headers }))
+        Some(Ok(Record { key, value, timestamp, headers }))
     }
 
     fn timestamp(
@@ -312,7 +305,7 @@ impl<K: 'static, V: 'static> Reader<K, V> {
         raw: &RecordRef<'_>,
         is_key: bool,
         error: BoxError,
-    ) -> Result<Option<Record<K, V>>> {
+    ) -> Option<Result<Record<K, V>>> {
         let record = BadRecord {
             task: self.task.task_id,
             topic: &self.topic,
@@ -323,9 +316,11 @@ impl<K: 'static, V: 'static> Reader<K, V> {
             value: raw.value,
             is_key,
         };
-        self.policy.decide(&record, error)?;
+        if let Err(error) = self.policy.decide(&record, error) {
+            return Some(Err(error));
+        }
         self.task.count_dropped();
-        Ok(None)
+        None
     }
 
     fn damaged(&self, error: BatchError) -> Error {

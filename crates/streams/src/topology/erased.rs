@@ -41,15 +41,27 @@ impl<K, V> Output<K, V> {
 }
 
 impl<K: Clone, V: Clone> Output<K, V> {
-    /// Passes a record to all children; only a fan-out clones.
+    /// Passes a record to all children; only a fan-out clones. One child is the rule: the record then goes on from where it
+    /// was made, without another copy.
     #[inline]
     pub(crate) fn send(&self, record: Record<K, V>) -> Result<(), Fault> {
-        let Some(((_, last), others)) = self.children.split_last() else { return Ok(()) };
-        for (_, child) in others {
-            child.receive(record.clone())?;
+        match &self.children[..] {
+            [(_, only)] => only.receive(record),
+            children => fan_out(children, record),
         }
-        last.receive(record)
     }
+}
+
+#[inline(never)]
+fn fan_out<K: Clone, V: Clone>(
+    children: &[(Arc<str>, Port<K, V>)],
+    record: Record<K, V>,
+) -> Result<(), Fault> {
+    let Some(((_, last), others)) = children.split_last() else { return Ok(()) };
+    for (_, child) in others {
+        child.receive(record.clone())?;
+    }
+    last.receive(record)
 }
 
 /// An error on a record's way, with the node where it happened. Boxed: the way without errors stays narrow.
