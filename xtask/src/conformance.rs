@@ -19,9 +19,12 @@ pub(crate) fn prepare() -> Result<(), String> {
 
 /// Runs the suite on each; `tests` runs a command of tests and counts.
 pub(crate) fn run(mut tests: impl FnMut(Command) -> Result<(), String>) -> Result<(), String> {
-    let embedded = on("the embedded broker", "embedded", &[OWN_BROKER], &mut tests);
+    let lacks = [OWN_BROKER];
+    let embedded = on("the embedded broker", "embedded", &lacks, &mut tests);
+    let name = "the embedded broker with transactions of version 1";
+    let version_1 = on(name, "embedded-v1", &lacks, &mut tests);
     let old = on_old_kafka(&mut tests);
-    embedded.and(old)
+    embedded.and(version_1).and(old)
 }
 
 /// The client on three brokers that are killed in turn: a minute or two.

@@ -1,6 +1,6 @@
 //! What every broker must do for the client. `KSTREAMS_TEST_BOOTSTRAP` names the broker: Apache Kafka
-//! (one broker or several), or `embedded` for the embedded broker in this process. `cargo xtask test`
-//! runs it on Kafka 4.4, on 3.9, and on the embedded broker.
+//! (one broker or several), or `embedded` for the embedded broker in this process (`embedded-v1`: with
+//! transactions of version 1). `cargo xtask test` runs it on Kafka 4.4, on 3.9, and on both of those.
 //!
 //! Sessions have some seconds, as `tests/java/run broker` and `BrokerConfig::quick` set them. Modules
 //! are called by what they need: `streams_groups` needs Kafka 4.2 or later, `own_broker` the Java

@@ -28,14 +28,20 @@ pub(crate) fn bootstrap() -> String {
     let named = std::env::var("KSTREAMS_TEST_BOOTSTRAP").expect(
         "KSTREAMS_TEST_BOOTSTRAP names no broker: run `cargo xtask test`, which starts one",
     );
-    if named == "embedded" { embedded().bootstrap() } else { named }
+    match named.as_str() {
+        "embedded" => embedded(2).bootstrap(),
+        "embedded-v1" => embedded(1).bootstrap(),
+        _ => named,
+    }
 }
 
-/// The one of this process; it ends with it.
-fn embedded() -> &'static Broker {
+/// The one of this process, with this version of transactions; it ends with the process.
+fn embedded(transaction_version: i16) -> &'static Broker {
     static BROKER: OnceLock<Broker> = OnceLock::new();
     BROKER.get_or_init(|| {
-        Broker::builder().in_memory().config(BrokerConfig::quick()).start().unwrap()
+        let mut config = BrokerConfig::quick();
+        config.transaction_version = transaction_version;
+        Broker::builder().in_memory().config(config).start().unwrap()
     })
 }
 
