@@ -52,6 +52,9 @@ pub(crate) enum Lane {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Token(pub usize);
 
+/// How long nobody looks for another broker while one is being connected or asked.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 enum State {
     Idle,
@@ -65,8 +68,24 @@ struct Slot {
     host: String,
     port: u16,
     state: State,
+    /// When it was last begun to open it.
+    since: Now,
     failures: u32,
     muted_until: Now,
+}
+
+impl Slot {
+    fn address(&self) -> (&str, u16) {
+        (&self.host, self.port)
+    }
+
+    fn is_opening(&self) -> bool {
+        match &self.state {
+            State::Opening { .. } => true,
+            State::Open { connection, .. } => !connection.is_ready(),
+            State::Idle | State::Pausing { .. } => false,
+        }
+    }
 }
 
 /// A stream that the driver shall open.
@@ -184,6 +203,7 @@ impl Connections {
             host: host.clone(),
             port: *port,
             state: State::Idle,
+            since: now,
             failures: 0,
             muted_until: Now::ZERO,
         });
@@ -195,6 +215,7 @@ impl Connections {
                 let token = Token(self.next_token);
                 self.next_token += 1;
                 slot.state = State::Opening { token, deadline: now + self.setup_timeout };
+                slot.since = now;
                 self.tokens.insert(token, (node, lane));
                 self.wanted.push(Wanted { token, host: slot.host.clone(), port: slot.port });
                 false
@@ -210,11 +231,27 @@ impl Connections {
 
     /// Whether the connection is being set up, without asking for it.
     pub(crate) fn is_opening(&self, node: Node, lane: Lane) -> bool {
-        match self.slots.get(&(node, lane)).map(|slot| &slot.state) {
-            Some(State::Opening { .. }) => true,
-            Some(State::Open { connection, .. }) => !connection.is_ready(),
-            Some(State::Idle | State::Pausing { .. }) | None => false,
-        }
+        self.slots.get(&(node, lane)).is_some_and(Slot::is_opening)
+    }
+
+    /// Whether it is being set up, and has not been for long.
+    pub(crate) fn is_opening_soon(&self, node: Node, lane: Lane, now: Now) -> bool {
+        let soon = |slot: &&Slot| slot.is_opening() && now < slot.since + PATIENCE;
+        self.slots.get(&(node, lane)).filter(soon).is_some()
+    }
+
+    /// Whether the broker leaves a request unanswered for longer than it should: it may hang.
+    pub(crate) fn is_suspect(&self, node: Node, now: Now) -> bool {
+        let Some((host, port)) = self.addresses.get(&node) else { return true };
+        let of = |slot: &&Slot| slot.address() == (host.as_str(), *port);
+        let lanes = self.slots.iter().filter(|((_, lane), _)| *lane != Lane::Admin);
+        let mut slow = lanes.map(|(_, slot)| slot).filter(of);
+        slow.any(|slot| match &slot.state {
+            State::Open { connection, .. } => connection
+                .deadline()
+                .is_some_and(|deadline| deadline + PATIENCE < now + self.request_timeout),
+            State::Idle | State::Pausing { .. } | State::Opening { .. } => false,
+        })
     }
 
     /// Whether the broker is gone from the cluster, or the last attempts failed and the next one
@@ -295,7 +332,9 @@ impl Connections {
             return;
         };
         if matches!(slot.state, State::Opening { .. }) {
-            let connection = Connection::new(self.client_id.clone(), now, self.request_timeout);
+            // A broker that hangs is found at the versions: its system accepts connections.
+            let timeout = self.setup_timeout.min(self.request_timeout);
+            let connection = Connection::new(self.client_id.clone(), now, timeout);
             slot.state = State::Open { token, connection };
         }
     }
@@ -367,7 +406,8 @@ impl Connections {
         }
     }
 
-    /// Gives up what takes too long.
+    /// Gives up what takes too long: a broker that does not answer on one connection does not on the
+    /// others either.
     pub(crate) fn expire(&mut self, now: Now) {
         let overdue = self.slots.iter().filter_map(|(key, slot)| match &slot.state {
             State::Opening { deadline, .. } if *deadline <= now => {
@@ -380,20 +420,29 @@ impl Connections {
         });
         let overdue: Vec<_> = overdue.collect();
         for (key, why) in overdue {
-            self.fail(key, &why, now);
+            let Some(slot) = self.slots.get(&key) else { continue };
+            // It may also be known as a bootstrap server.
+            let same = self.slots.iter().filter(|(_, other)| other.address() == slot.address());
+            for key in same.map(|(key, _)| *key).collect::<Vec<_>>() {
+                self.fail(key, &why, now);
+            }
         }
     }
 
     /// When [`Self::expire`] or a pause's end is due.
     pub(crate) fn deadline(&self, now: Now) -> Option<Now> {
-        let of = |slot: &Slot| match &slot.state {
-            State::Idle => None,
-            State::Pausing { until } => (*until > now).then_some(*until),
-            State::Opening { deadline, .. } => Some(*deadline),
-            State::Open { connection, .. } => {
-                let muted = (slot.muted_until > now).then_some(slot.muted_until);
-                connection.deadline().into_iter().chain(muted).min()
-            }
+        let of = |slot: &Slot| {
+            let impatient = Some(slot.since + PATIENCE).filter(|at| slot.is_opening() && *at > now);
+            let due = match &slot.state {
+                State::Idle => None,
+                State::Pausing { until } => (*until > now).then_some(*until),
+                State::Opening { deadline, .. } => Some(*deadline),
+                State::Open { connection, .. } => {
+                    let muted = (slot.muted_until > now).then_some(slot.muted_until);
+                    connection.deadline().into_iter().chain(muted).min()
+                }
+            };
+            due.into_iter().chain(impatient).min()
         };
         self.slots.values().filter_map(of).min()
     }

@@ -278,31 +278,34 @@ fn topic_metadata(answer: &MetadataResponseTopic, before: &Known) -> TopicMetada
     }
 }
 
-/// A broker that can be asked anything, or `None` while one is being connected.
+/// A broker that can be asked anything, or `None` while one is being connected. One that may hang only
+/// if there is no other.
 pub(crate) fn any_node(
     connections: &mut Connections,
     rotation: &mut usize,
     now: Now,
 ) -> Option<Node> {
     let nodes: Vec<Node> = connections.nodes().collect();
-    let open = |connections: &mut Connections, node: &Node| {
-        !connections.is_opening(*node, Lane::Control)
-            && !connections.is_down(*node, Lane::Control, now)
-    };
     // One that is connected already.
-    let connected = nodes.iter().find(|node| connections.in_use(**node, Lane::Control));
-    if let Some(node) = connected.copied() {
+    let connected = nodes.iter().copied().filter(|node| connections.in_use(*node, Lane::Control));
+    let connected: Vec<Node> = connected.collect();
+    let suspect = connected.first().copied();
+    let well = connected.into_iter().find(|node| !connections.is_suspect(*node, now));
+    if let Some(node) = well {
         return connections.is_ready(node, Lane::Control, now).then_some(node);
     }
-    if nodes.iter().any(|node| connections.is_opening(*node, Lane::Control)) {
+    if nodes.iter().any(|node| connections.is_opening_soon(*node, Lane::Control, now)) {
         return None;
     }
     for step in 0..nodes.len() {
         let node = nodes[(*rotation + step) % nodes.len()];
-        if open(connections, &node) {
+        let is_new = !connections.in_use(node, Lane::Control)
+            && !connections.is_opening(node, Lane::Control);
+        if is_new && !connections.is_down(node, Lane::Control, now) {
             *rotation = (*rotation + step + 1) % nodes.len();
             return connections.is_ready(node, Lane::Control, now).then_some(node);
         }
     }
-    None
+    let node = suspect?;
+    connections.is_ready(node, Lane::Control, now).then_some(node)
 }

@@ -56,6 +56,7 @@ pub(crate) struct World {
     pub(crate) moves: u64,
     /// Chance in a thousand that a connection comes to a halt for up to so many ms.
     pub(crate) halts: (u64, u64),
+    hanging: BTreeSet<i32>,
     /// Whether what a client had sent on a connection that it closed is still handled.
     pub(crate) late: bool,
 }
@@ -94,6 +95,7 @@ impl World {
             down,
             moves: 0,
             halts: (0, 1),
+            hanging: BTreeSet::new(),
             late: false,
         }
     }
@@ -124,6 +126,11 @@ impl World {
     /// A step of the driver alone, at the same time as before.
     pub(crate) fn step_driver(&mut self) -> Option<Now> {
         self.driver.step(self.now)
+    }
+
+    /// A node takes connections and requests from now on, and answers nothing.
+    pub(crate) fn hang(&mut self, node: i32) {
+        self.hanging.insert(node);
     }
 
     /// Cuts all connections, as a broker that stops does.
@@ -188,7 +195,7 @@ impl World {
         }
         let Served { node, stream, buffer, stuck_until, closed } = &mut self.connections[at];
         let node = *node;
-        if *stuck_until > self.now {
+        if *stuck_until > self.now || self.hanging.contains(&node) {
             return;
         }
         let mut some = [0; 4096];

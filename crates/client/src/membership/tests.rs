@@ -324,12 +324,12 @@ fn written_after_a_stop(heartbeat: StreamsGroupHeartbeatResponse) -> (World, Vec
     let mut producer = world.client.producer(crate::config::ProducerConfig::default());
     let handle = producer.partition(&crate::types::TopicPartition::new("t", 0));
     producer.append(handle, 0, None, Some(b"before"), &[]).expect("appended");
-    producer.flush();
+    drop(producer.flush());
     for _ in 0..50 {
         world.step();
     }
     producer.append(handle, 0, None, Some(b"after"), &[]).expect("appended");
-    producer.flush();
+    drop(producer.flush());
     world.broker.heartbeats.push_back(heartbeat);
     world.now += Duration::from_secs(3);
     for _ in 0..50 {

@@ -75,3 +75,33 @@ fn each_record_is_written_once_and_in_order_while_leaders_move() {
     let least = seeds as usize / 20;
     assert!(met.elsewhere > least && met.disorder > least, "{met:?}");
 }
+
+#[test]
+fn a_broker_that_hangs_costs_one_request_timeout() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, |config| {
+            config.bootstrap = [9092, 9093].map(|port| format!("broker:{port}")).to_vec();
+        });
+        world.broker.cluster.nodes = 2;
+        let mut producer = world.client.producer(config(seed));
+        assert_eq!(write(&mut world, &mut producer, 30).iter().sum::<usize>(), 30);
+        let mut flushed = producer.flush();
+        while flushed.try_take().is_none() {
+            world.step();
+        }
+        // The first node leads all, and hangs; the other leads from now on, and knows it.
+        world.hang(1);
+        let cluster = &mut world.broker.cluster;
+        cluster.kill(1, 2);
+        cluster.learn(2);
+        let from = world.now;
+        let handle = producer.partition(&crate::types::TopicPartition::new("t", 0));
+        producer.append(handle, 0, None, Some(b"after"), &[]).unwrap();
+        let mut flushed = producer.flush();
+        while flushed.try_take().is_none() {
+            world.step();
+            // The request's timeout of 30 s, and no other one.
+            assert!(world.now - from < Duration::from_secs(40), "seed {seed}");
+        }
+    }
+}

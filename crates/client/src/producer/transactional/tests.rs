@@ -202,7 +202,7 @@ fn committed_records_are_there_once_and_in_order_and_aborted_ones_never() {
     let mut refusals = 0;
     // As many again on three nodes; KSTREAMS_MODEL_SEEDS has more of those.
     let most = std::env::var("KSTREAMS_MODEL_SEEDS").ok().and_then(|most| most.parse().ok());
-    for seed in 0..most.unwrap_or(400) {
+    for seed in 0..most.unwrap_or(300) {
         let mut model = Model::on(seed >= 200, seed, 1 + (seed % 2) as i16);
         model.world.faults = seed % 30;
         if (seed / 2).is_multiple_of(3) {
