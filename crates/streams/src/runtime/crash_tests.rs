@@ -20,7 +20,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 const KEYS: usize = 7;
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Where the first thread stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
