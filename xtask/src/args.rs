@@ -22,16 +22,17 @@ impl Args {
     /// Takes `name VALUE` or `name=VALUE` out.
     pub(crate) fn value<T: FromStr>(&mut self, name: &str) -> Result<Option<T>, String> {
         let with_equals = format!("{name}=");
-        let Some(at) = self.words.iter().position(|w| w == name || w.starts_with(&with_equals))
-        else {
-            return Ok(None);
-        };
+        let is_it = |word: &String| word == name || word.starts_with(&with_equals);
+        let Some(at) = self.words.iter().position(is_it) else { return Ok(None) };
         let word = self.words.remove(at);
         let text = match word.strip_prefix(&with_equals) {
             Some(text) => text.to_owned(),
             None if at < self.words.len() => self.words.remove(at),
             None => return Err(format!("{name} needs a value")),
         };
+        if self.words.iter().any(is_it) {
+            return Err(format!("{name} is there twice"));
+        }
         text.parse().map(Some).map_err(|_| format!("{name} cannot be '{text}'"))
     }
 
@@ -75,6 +76,8 @@ mod tests {
         assert_eq!(wrong.value::<u32>("--seeds"), Err("--seeds cannot be 'x'".to_owned()));
         let mut short = args("--seeds");
         assert_eq!(short.value::<u32>("--seeds"), Err("--seeds needs a value".to_owned()));
+        let mut twice = args("--seeds 1 --seeds=2");
+        assert_eq!(twice.value::<u32>("--seeds"), Err("--seeds is there twice".to_owned()));
         assert!(args("--fast").names().is_err_and(|why| why.contains("--fast")));
         assert!(args("much").end().is_err_and(|why| why.contains("'much'")));
     }
