@@ -229,7 +229,7 @@ pub const KEYS: &[ConfigKey] = &[
         0,
         MAX,
         "300000",
-        "Time in ms that a task may wait for the brokers before it fails.",
+        "Time in ms that a task may wait for the brokers, or go without a commit that succeeds, before it fails.",
     ),
     choice(
         "topology.optimization",

@@ -91,7 +91,9 @@ impl StreamsConfig {
     }
 
     /// `processing.guarantee=exactly_once_v2`: what is read, what is written and what the stores hold is committed together,
-    /// or not at all. Commits come every 100 ms then, if [`Self::commit_interval`] does not say otherwise.
+    /// or not at all. Readers of the output have to read committed records (`isolation.level=read_committed`). Commits come
+    /// every 100 ms, if [`Self::commit_interval`] does not say otherwise; it has to be less than `transaction.timeout.ms`, and
+    /// that less than the session timeout of the group.
     #[must_use]
     pub fn exactly_once(self) -> Self {
         self.put("processing.guarantee", "exactly_once_v2")

@@ -192,12 +192,13 @@ impl KafkaStreamsBuilder {
         app.shared.become_state(State::Rebalancing);
         for index in 0..settings.stream_threads {
             let name = cluster.thread_name(process, index);
-            let parts = cluster.thread_parts(&instance, index, cluster.client(&name)?);
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+            let parts =
+                cluster.thread_parts(&instance, index, cluster.client(&name)?, clock.clone());
             app.shared.add_thread(parts.client.waker());
             let shared = app.shared.clone();
             let thread = spawn(&name, move || {
-                let clock = SystemClock::default();
-                thread_main::run(index, parts, &shared, &clock as &dyn Clock);
+                thread_main::run(index, parts, &shared, &*clock);
             });
             let thread = thread.inspect_err(|_| {
                 app.shared.thread_state(index, ThreadState::Dead);

@@ -166,6 +166,7 @@ impl Cluster {
         instance: &Instance,
         index: usize,
         client: Client,
+        clock: Arc<dyn Clock>,
     ) -> ThreadParts {
         let Instance { topology, directory, process, limits } = instance;
         let settings = &self.settings;
@@ -196,6 +197,7 @@ impl Cluster {
         };
         ThreadParts {
             client,
+            clock,
             settings: settings.clone(),
             plan: TaskPlan {
                 topology: topology.clone(),
@@ -226,7 +228,10 @@ fn transaction_timeout(settings: &Settings, session: Option<Duration>) -> Result
         session.map_or(TRANSACTION_TIMEOUT, |session| TRANSACTION_TIMEOUT.min(session / 2))
     });
     let refuse = |why: String| {
-        Err(Error::config(format!("transaction.timeout.ms={}: {why}", timeout.as_millis())))
+        let default =
+            if settings.transaction_timeout.is_none() { " (its default here)" } else { "" };
+        let ms = timeout.as_millis();
+        Err(Error::config(format!("transaction.timeout.ms={ms}{default}: {why}")))
     };
     if let Some(session) = session.filter(|session| timeout >= *session) {
         return refuse(format!(
@@ -238,7 +243,8 @@ fn transaction_timeout(settings: &Settings, session: Option<Duration>) -> Result
     let interval = settings.commit_interval;
     if timeout <= interval {
         return refuse(format!(
-            "it has to be more than commit.interval.ms={}: transactions are committed that often",
+            "it has to be more than commit.interval.ms={}: transactions are committed that often; lower commit.interval.ms, or \
+             raise this and, as it has to be less, {SESSION_TIMEOUT} of the group",
             interval.as_millis()
         ));
     }

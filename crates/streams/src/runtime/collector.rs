@@ -220,7 +220,9 @@ impl RecordCollector for ProducerCollector {
             Placement::Partition(partition) => partition,
             Placement::ByKey => {
                 let known = &mut self.topics[topic.0];
-                match (known.partitions, record.key) {
+                // A topic that was deleted may come back, with as many partitions or others.
+                let partitions = known.partitions.filter(|_| known.missing_since.is_none());
+                match (partitions, record.key) {
                     (None, _) => {
                         self.defer(topic, record);
                         return Ok(());

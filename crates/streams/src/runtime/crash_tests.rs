@@ -116,7 +116,10 @@ impl Run {
         let topology = self.topology.clone();
         let instance = Instance { topology, directory, process, limits };
         let client = cluster.client("crash").expect("a client");
-        StreamThread::new(cluster.thread_parts(&instance, 0, client), self.clock.now())
+        StreamThread::new(
+            cluster.thread_parts(&instance, 0, client, Arc::new(SystemClock::default())),
+            self.clock.now(),
+        )
     }
 
     /// Turns until `stop` says so; it is told whether anything was processed.

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Records that a task may process before the thread looks around, at most.
 const RECORDS_A_TURN: usize = 1000;
 /// A turn that takes longer is too long: commits, closing and other tasks wait.
-const LONG: Duration = Duration::from_millis(100);
+pub(super) const LONG: Duration = Duration::from_millis(100);
 /// A turn that takes less could do more.
 const SHORT: Duration = Duration::from_millis(10);
 /// Above this a transaction is bounded by the commit interval only.

@@ -62,6 +62,11 @@ impl Recovery {
         (backoff * 2u32.saturating_pow(self.failures.saturating_sub(1))).min(LONGEST_PAUSE)
     }
 
+    /// The tasks are others' now: what failed with them says nothing of those to come.
+    pub(super) fn forget(&mut self) {
+        self.committed();
+    }
+
     /// How long the thread may sleep; results wake it.
     pub(super) fn wait(&self, now: Now) -> Duration {
         match self.step {
@@ -78,6 +83,10 @@ impl StreamThread {
             return Err(client_error(error).context("committing"));
         }
         self.count_failure(&error, now)?;
+        if self.is_closing() {
+            let why = "the last commit failed while closing: what came after the one before is processed again";
+            return Err(client_error(error).context(why));
+        }
         tracing::warn!("a commit failed, the tasks go back to the one before: {error}");
         if self.target.is_none() {
             // Should the member be gone, it hears so with its next heartbeat, before they run again.
@@ -150,11 +159,13 @@ impl StreamThread {
         if now.monotonic - since < self.settings.task_timeout {
             return Ok(());
         }
-        let failures = self.recovery.failures;
-        let why = format!(
-            "no commit has succeeded for task.timeout.ms, {failures} tries with ever smaller transactions; if records take long, \
-             transaction.timeout.ms has to be more than the longest of them"
+        let mut why = format!(
+            "no commit has succeeded for task.timeout.ms, in {} tries",
+            self.recovery.failures
         );
+        if matches!(error.kind(), ClientErrorKind::ProducerFenced | ClientErrorKind::Abortable) {
+            why += " with ever smaller transactions; if records take long, transaction.timeout.ms has to be more than the longest of them";
+        }
         self.commit = Commit::Idle;
         Err(client_error(error.clone()).context(why))
     }

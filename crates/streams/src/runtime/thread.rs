@@ -3,10 +3,10 @@
 //! A turn takes what the client has to tell, goes on with a running commit, gives up and takes over tasks, processes records, and
 //! begins a commit when it is time. While a commit runs, nothing is processed (see [`crate::task::commit`]).
 
-use super::clock::Now;
+use super::clock::{Clock, Now};
 use super::collector::ProducerCollector;
 use super::lifecycle::ThreadState;
-use super::pace::Pace;
+use super::pace::{self, Pace};
 use super::purge::Purge;
 use super::recovery::Recovery;
 use super::task_slot::{TaskSlot, client_error};
@@ -34,6 +34,8 @@ const MISSING_TOPICS: Duration = Duration::from_secs(5);
 /// What a thread is made from. It is `Send`; the thread is not.
 pub(super) struct ThreadParts {
     pub(super) client: Client,
+    /// For within a turn.
+    pub(super) clock: Arc<dyn Clock>,
     pub(super) settings: Arc<Settings>,
     pub(super) plan: TaskPlan,
     pub(super) group: GroupConfig,
@@ -56,6 +58,7 @@ pub(super) enum Turn {
 
 pub(super) struct StreamThread {
     pub(super) client: Client,
+    clock: Arc<dyn Clock>,
     pub(super) settings: Arc<Settings>,
     pub(super) slots: BTreeMap<TaskId, TaskSlot>,
     pub(super) collector: Rc<RefCell<ProducerCollector>>,
@@ -81,7 +84,8 @@ pub(super) struct StreamThread {
 impl StreamThread {
     /// Joins the group. Called on the thread that runs it.
     pub(super) fn new(parts: ThreadParts, now: Now) -> Self {
-        let ThreadParts { mut client, settings, plan, group, producer, directory, cleans } = parts;
+        let ThreadParts { mut client, clock, settings, plan, group, producer, directory, cleans } =
+            parts;
         let buffer = settings.wire.buffer_memory;
         let (graph, app) = (plan.topology.graph(), &settings.application_id);
         let repartition_topics = topics::repartition_topics(graph, app);
@@ -94,6 +98,7 @@ impl StreamThread {
             purge: Purge::new(settings.repartition_purge_interval),
             next_clean: cleans.then(|| now.monotonic + settings.state_cleanup_delay),
             client,
+            clock,
             budget: settings.store_budget(),
             settings,
             slots: BTreeMap::new(),
@@ -235,16 +240,27 @@ impl StreamThread {
         collector.poll(now.monotonic)
     }
 
+    /// Each task's share of the turn. Records that become slow all at once are noticed after few of them: a task begins with one,
+    /// and takes twice as many each time as long as the turn is young.
     fn process(&mut self, now: Now) -> Result<usize> {
+        let began = self.clock.now().monotonic;
         let mut processed = 0;
         for slot in self.slots.values_mut() {
-            let allowance = self.pace.allowance();
-            if allowance == 0 || self.collector.borrow().is_full() {
-                break;
+            let (mut left, mut step) = (self.pace.allowance(), 1);
+            while left > 0 && !self.collector.borrow().is_full() {
+                let most = left.min(step);
+                let done = slot.process(most, &self.settings, now)?;
+                self.pace.processed(done, now);
+                processed += done;
+                if self.clock.now().monotonic.saturating_sub(began) > pace::LONG {
+                    return Ok(processed);
+                }
+                if done < most {
+                    break;
+                }
+                left -= done;
+                step *= 4;
             }
-            let done = slot.process(allowance, &self.settings, now)?;
-            self.pace.processed(done, now);
-            processed += done;
         }
         Ok(processed)
     }

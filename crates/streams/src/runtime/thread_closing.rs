@@ -45,6 +45,10 @@ impl StreamThread {
         }
     }
 
+    pub(super) fn is_closing(&self) -> bool {
+        !matches!(self.closing, Closing::No)
+    }
+
     /// Commits, closes all tasks, leaves the group.
     pub(super) fn close_tasks(&mut self, now: Now) -> Result<Turn> {
         match &mut self.closing {

@@ -174,6 +174,12 @@ impl<K, V> From<&str> for TopicTarget<K, V> {
     }
 }
 
+impl<K, V> From<&String> for TopicTarget<K, V> {
+    fn from(topic: &String) -> Self {
+        topic.as_str().into()
+    }
+}
+
 impl<K, V> From<String> for TopicTarget<K, V> {
     fn from(topic: String) -> Self {
         TopicTarget::Fixed(topic.into())

@@ -2,14 +2,25 @@
 
 use crate::config::Settings;
 use crate::processor::TaskId;
-use crate::runtime::clock::Now;
+use crate::runtime::clock::{Clock, Now};
 use crate::runtime::cluster::{Cluster, Instance, Limits};
 use crate::runtime::thread::{StreamThread, Turn};
 use crate::state::StateDirectory;
 use crate::topology::Topology;
 use kstreams_client::driver::Driver;
 use std::sync::Arc;
+use std::time::Duration;
 use uuid::Uuid;
+
+/// A clock on which no time passes within a turn.
+#[derive(Debug)]
+struct Standing;
+
+impl Clock for Standing {
+    fn now(&self) -> Now {
+        Now { monotonic: Duration::ZERO, wall: 0 }
+    }
+}
 
 /// A process; dropping it is its death.
 pub(super) struct Process {
@@ -37,7 +48,7 @@ impl Process {
         let threads = (0..*stream_threads).map(|index| {
             let (client, driver) =
                 cluster.stepped_client("simulated", seed + index as u64).expect("a client");
-            let parts = cluster.thread_parts(&instance, index, client);
+            let parts = cluster.thread_parts(&instance, index, client, Arc::new(Standing));
             (Some(StreamThread::new(parts, now)), driver)
         });
         Process { threads: threads.collect(), stopped_until: 0, closing: false }

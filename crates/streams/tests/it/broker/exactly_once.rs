@@ -286,3 +286,42 @@ fn transaction_timeouts_that_cannot_be_are_refused() {
     let error = refusal("100");
     assert!(error.contains("more than commit.interval.ms=100"), "{error}");
 }
+
+/// A topic that is deleted while the application writes to it is named soon, and nothing is committed beyond what was written.
+#[test]
+fn an_output_topic_that_is_deleted_is_named() {
+    let mut kafka = Kafka::shared();
+    let (input, output) = (kafka.topic("in", 1), kafka.topic("out", 1));
+    let application = unique("deleted");
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = config(&application, &kafka.bootstrap, dir.path()).exactly_once();
+    let settings = settings.set("metadata.max.age.ms", "500").expect("a setting");
+    let topology = passing(&input, &output, Duration::ZERO, &Arc::default());
+    let running = start(topology, settings);
+    kafka.write(&input, 1, [("a", "1")]);
+    kafka.read_until(&output, 1, |read| !read.is_empty());
+    kafka.committed_until(&application, |committed| committed.values().any(|offset| *offset == 1));
+    kafka.client().delete_topics(vec![output.as_str().into()]).wait(PATIENCE).expect("deleted");
+    // The application hears of it within a second; what it writes then waits for the topic to come back.
+    kafka.pause(Duration::from_millis(2500));
+    kafka.write(&input, 1, [("a", "2")]);
+    let state = running.wait_for(PATIENCE, State::is_terminal);
+    let error = running.close(PATIENCE).expect_err("no topic").to_string();
+    assert!(error.contains(&format!("cannot write to topic {output}")), "{state} {error}");
+    assert_eq!(kafka.committed(&application).values().copied().collect::<Vec<_>>(), [1]);
+}
+
+/// User code that is slow with every record does not keep a close waiting for a thousand of them.
+#[test]
+fn closing_does_not_wait_for_many_slow_records() {
+    let mut kafka = Kafka::shared();
+    let (input, output) = (kafka.topic("in", 1), kafka.topic("out", 1));
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = config(&unique("slowly"), &kafka.bootstrap, dir.path()).exactly_once();
+    let slow = passing(&input, &output, Duration::from_millis(100), &Arc::default());
+    let running = start(slow, settings);
+    kafka.write(&input, 1, (0..1000).map(|_| ("a", "slow")));
+    kafka.read_until(&output, 1, |read| !read.is_empty());
+    // All of them would take 100 s.
+    running.close(Duration::from_secs(30)).expect("closes");
+}
