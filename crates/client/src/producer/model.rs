@@ -5,7 +5,7 @@
 //! 1,000 seeds; `KSTREAMS_MODEL_SEEDS=10000 cargo test --release -p kstreams-client model` runs more,
 //! `KSTREAMS_MODEL_SEED=4711` a single one.
 
-use super::tests::{check_logs, config, write};
+use super::tests::{check_logs, config, flush, write};
 use crate::testing::World;
 use std::time::Duration;
 
@@ -38,18 +38,11 @@ fn run(seed: u64, met: &mut Met) {
     }
     let mut producer = world.client.producer(config(seed));
     let written = write(&mut world, &mut producer, 40 + seed as usize % 80);
-    let mut flushed = producer.flush();
-    for step in 0.. {
-        world.step();
-        if let Some(result) = flushed.try_take() {
-            result.unwrap();
-            break;
-        }
+    flush(&mut world, &mut producer, seed, STEPS_MAX, |world, step| {
         if step == CALM_AFTER {
             world.calm(!seed.is_multiple_of(3));
         }
-        assert!(step < STEPS_MAX, "seed {seed} does not end: {:?}", world.broker);
-    }
+    });
     // What halted connections still hold must not be written once more.
     for _ in 0..200 {
         world.step();

@@ -36,6 +36,25 @@ pub(super) fn write(world: &mut World, producer: &mut Producer, count: usize) ->
     written
 }
 
+/// Steps until everything is written, `most` times; `disturb` is told how many steps there were.
+pub(super) fn flush(
+    world: &mut World,
+    producer: &mut Producer,
+    seed: u64,
+    most: usize,
+    mut disturb: impl FnMut(&mut World, usize),
+) {
+    let mut flushed = producer.flush();
+    for step in 0.. {
+        world.step();
+        if let Some(result) = flushed.try_take() {
+            return drop(result.unwrap());
+        }
+        disturb(world, step);
+        assert!(step < most, "seed {seed} does not end: {:?}", world.broker);
+    }
+}
+
 pub(super) fn check_logs(world: &World, written: [usize; 3], seed: u64) {
     for (partition, count) in written.iter().enumerate() {
         let values = world.broker.logs.get(&(partition as i32)).map_or(Vec::new(), Log::values);
@@ -55,18 +74,11 @@ fn each_record_is_written_once_and_in_order_whatever_happens() {
         }
         let mut producer = world.client.producer(config(seed));
         let written = write(&mut world, &mut producer, 300);
-        let mut flushed = producer.flush();
-        for step in 0.. {
-            world.step();
-            if let Some(result) = flushed.try_take() {
-                result.unwrap();
-                break;
-            }
+        flush(&mut world, &mut producer, seed, 200_000, |world, step| {
             if step == 3_000 {
                 world.faults = 0;
             }
-            assert!(step < 200_000, "seed {seed} does not end: {:?}", world.broker);
-        }
+        });
         check_logs(&world, written, seed);
         assert_eq!(producer.buffered_bytes(), 0, "seed {seed}");
         disorder += world.broker.disorder;

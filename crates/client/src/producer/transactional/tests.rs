@@ -294,15 +294,21 @@ fn a_stale_member_epoch_leaves_the_transaction_as_it_is() {
     }
 }
 
+/// One record is written; then its commit is asked for, and from here on all answers are lost.
+fn commit_without_answers(level: i16) -> (Model, Pending<Committed>) {
+    let mut model = Model::new(3, level);
+    model.append(0);
+    let mut flushed = model.producer.flush();
+    result(&mut model.world, &mut flushed).unwrap();
+    model.world.lose_answers = true;
+    let commit = model.producer.commit(BTreeMap::new(), None);
+    (model, commit)
+}
+
 #[test]
 fn a_commit_whose_answer_is_lost_is_asked_for_until_there_is_one() {
     for level in [1, 2] {
-        let mut model = Model::new(3, level);
-        model.append(0);
-        let mut flushed = model.producer.flush();
-        result(&mut model.world, &mut flushed).unwrap();
-        model.world.lose_answers = true;
-        let mut commit = model.producer.commit(BTreeMap::new(), None);
+        let (mut model, mut commit) = commit_without_answers(level);
         for _ in 0..2_000 {
             model.world.step();
             assert!(commit.try_take().is_none());
@@ -318,12 +324,7 @@ fn a_commit_whose_answer_is_lost_is_asked_for_until_there_is_one() {
 
 #[test]
 fn an_outcome_that_cannot_be_known_is_not_called_a_failed_commit() {
-    let mut model = Model::new(3, 2);
-    model.append(0);
-    let mut flushed = model.producer.flush();
-    result(&mut model.world, &mut flushed).unwrap();
-    model.world.lose_answers = true;
-    let mut commit = model.producer.commit(BTreeMap::new(), None);
+    let (mut model, mut commit) = commit_without_answers(2);
     for _ in 0..2_000 {
         model.world.step();
     }

@@ -1,6 +1,6 @@
 //! Applications of the tests: in this process, and in child processes that can be killed.
 
-use crate::kafka::PATIENCE;
+use crate::kafka::{Kafka, PATIENCE, unique};
 use kstreams::prelude::*;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -35,15 +35,15 @@ pub(super) struct CountProcess {
 
 const CHILD: &str = "broker::app::the_counting_process";
 
-/// What a child counts and where.
-pub(super) struct CountSpec<'a> {
-    pub(super) bootstrap: &'a str,
-    pub(super) application: &'a str,
-    pub(super) input: &'a str,
-    pub(super) output: &'a str,
-    pub(super) state: &'a Path,
+/// An application that counts in several processes, each with a state directory of its own.
+pub(super) struct Counting {
+    bootstrap: String,
+    application: String,
+    pub(super) input: String,
+    pub(super) output: String,
     /// `at_least_once`, or `exactly_once_v2`: then without a record cache, so that each record has its result.
-    pub(super) guarantee: &'a str,
+    guarantee: &'static str,
+    dir: tempfile::TempDir,
 }
 
 /// Not a test: the program of the child processes, which run it by name.
@@ -63,17 +63,30 @@ fn the_counting_process() {
     app.run_until_signal().expect("no error");
 }
 
-impl CountProcess {
-    pub(super) fn start(spec: &CountSpec<'_>) -> Self {
+impl Counting {
+    /// One with new topics.
+    pub(super) fn new(kafka: &mut Kafka, partitions: i32, guarantee: &'static str) -> Self {
+        Counting {
+            bootstrap: kafka.bootstrap.clone(),
+            application: unique("counting"),
+            input: kafka.topic("in", partitions),
+            output: kafka.topic("out", partitions),
+            guarantee,
+            dir: tempfile::tempdir().expect("a directory"),
+        }
+    }
+
+    /// Starts a process, with the state that the last one of this name left.
+    pub(super) fn start(&self, name: &str) -> CountProcess {
         let program = std::env::current_exe().expect("this program");
         let mut child = Command::new(program)
             .args([CHILD, "--exact", "--ignored", "--nocapture", "--test-threads=1"])
-            .env("BOOTSTRAP", spec.bootstrap)
-            .env("APP", spec.application)
-            .env("INPUT", spec.input)
-            .env("OUTPUT", spec.output)
-            .env("STATE", spec.state)
-            .env("GUARANTEE", spec.guarantee)
+            .env("BOOTSTRAP", &self.bootstrap)
+            .env("APP", &self.application)
+            .env("INPUT", &self.input)
+            .env("OUTPUT", &self.output)
+            .env("STATE", self.dir.path().join(name))
+            .env("GUARANTEE", self.guarantee)
             .stdout(Stdio::piped())
             .spawn()
             .expect("a process");
@@ -88,7 +101,9 @@ impl CountProcess {
         });
         CountProcess { child, log }
     }
+}
 
+impl CountProcess {
     /// Waits until the log is as `enough` wants it.
     pub(super) fn wait_log(&self, what: &str, enough: impl Fn(&[String]) -> bool) {
         let log = self.log.0.lock().expect("the log");

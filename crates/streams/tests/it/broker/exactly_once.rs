@@ -1,6 +1,6 @@
 //! Exactly once: whatever is killed, stopped, fenced or late, the committed output is that of a run without faults.
 
-use super::app::{CountProcess, CountSpec, config, start};
+use super::app::{Counting, config, start};
 use super::counts;
 use super::moves::owned;
 use super::own_broker::OwnBroker;
@@ -63,24 +63,11 @@ fn check_restored(log: &[String], held: &mut Held) {
 
 /// Two processes of two threads; one is killed `kills` times at random moments, restoring and committing among them.
 fn killed_again_and_again(kafka: &mut Kafka, kills: usize, round: usize, longest: u64) {
-    let (input, output) = (kafka.topic("in", PARTITIONS), kafka.topic("out", PARTITIONS));
-    let application = unique("killed");
-    let dir = tempfile::tempdir().expect("a directory");
-    let bootstrap = kafka.bootstrap.clone();
-    let spec = |state: &str| {
-        let state = dir.path().join(state);
-        CountProcess::start(&CountSpec {
-            bootstrap: &bootstrap,
-            application: &application,
-            input: &input,
-            output: &output,
-            state: &state,
-            guarantee: "exactly_once_v2",
-        })
-    };
-    kafka.write(&input, PARTITIONS, records(0, round));
-    let stays = spec("stays");
-    let mut goes = spec("goes");
+    let counting = Counting::new(kafka, PARTITIONS, "exactly_once_v2");
+    let Counting { input, output, .. } = &counting;
+    kafka.write(input, PARTITIONS, records(0, round));
+    let stays = counting.start("stays");
+    let mut goes = counting.start("goes");
     let mut held = Held::new();
     for kill in 1..=kills {
         // While it restores, as it gets its tasks, or in the middle of its work.
@@ -91,18 +78,18 @@ fn killed_again_and_again(kafka: &mut Kafka, kills: usize, round: usize, longest
         kafka.pause(Duration::from_millis(moment));
         let log = goes.kill();
         check_restored(&log, &mut held);
-        kafka.write(&input, PARTITIONS, records(kill * round, (kill + 1) * round));
-        goes = spec("goes");
+        kafka.write(input, PARTITIONS, records(kill * round, (kill + 1) * round));
+        goes = counting.start("goes");
     }
     let total = (kills + 1) * round;
-    let read = kafka.read_until(&output, PARTITIONS, |read| read.len() >= total);
+    let read = kafka.read_until(output, PARTITIONS, |read| read.len() >= total);
     check_counts(&read, total);
     goes.wait_log("tasks", |log| owned(log).len() == PARTITIONS as usize / 2);
     check_restored(&goes.log(), &mut held);
     assert!(!held.is_empty(), "nothing was ever restored");
     goes.stop();
     stays.stop();
-    check_counts(&kafka.read_until(&output, PARTITIONS, |read| read.len() >= total), total);
+    check_counts(&kafka.read_until(output, PARTITIONS, |read| read.len() >= total), total);
 }
 
 /// P68, P69: ten kills in a million records, each time restoring no more than lies beyond the directory's offset.
@@ -123,44 +110,31 @@ fn p68_a_process_is_killed_under_default_timeouts() {
 #[test]
 fn p72_a_stopped_process_wakes_up_as_nobody() {
     let mut kafka = Kafka::shared();
-    let (input, output) = (kafka.topic("in", PARTITIONS), kafka.topic("out", PARTITIONS));
-    let application = unique("stopped");
-    let dir = tempfile::tempdir().expect("a directory");
-    let bootstrap = kafka.bootstrap.clone();
-    let spec = |state: &str| {
-        let state = dir.path().join(state);
-        CountProcess::start(&CountSpec {
-            bootstrap: &bootstrap,
-            application: &application,
-            input: &input,
-            output: &output,
-            state: &state,
-            guarantee: "exactly_once_v2",
-        })
-    };
+    let counting = Counting::new(&mut kafka, PARTITIONS, "exactly_once_v2");
+    let Counting { input, output, .. } = &counting;
     let half = PARTITIONS as usize / 2;
-    let (stays, stops) = (spec("stays"), spec("stops"));
+    let (stays, stops) = (counting.start("stays"), counting.start("stops"));
     for process in [&stays, &stops] {
         process.wait_log("half of the tasks", |log| owned(log).len() == half);
     }
-    kafka.write(&input, PARTITIONS, records(0, 200_000));
-    kafka.read_until(&output, PARTITIONS, |read| read.len() > 20_000);
+    kafka.write(input, PARTITIONS, records(0, 200_000));
+    kafka.read_until(output, PARTITIONS, |read| read.len() > 20_000);
     stops.signal("-STOP");
-    kafka.write(&input, PARTITIONS, records(200_000, 220_000));
+    kafka.write(input, PARTITIONS, records(200_000, 220_000));
     stays.wait_log("all tasks", |log| owned(log).len() == PARTITIONS as usize);
-    let read = kafka.read_until(&output, PARTITIONS, |read| read.len() >= 220_000);
+    let read = kafka.read_until(output, PARTITIONS, |read| read.len() >= 220_000);
     check_counts(&read, 220_000);
     stops.signal("-CONT");
     let lost = |log: &[String]| log.iter().position(|line| line.contains("all tasks are lost"));
     stops.wait_log("its tasks again", |log| {
         lost(log).is_some_and(|lost| owned(&log[lost..]).len() == half)
     });
-    kafka.write(&input, PARTITIONS, records(220_000, 240_000));
-    let read = kafka.read_until(&output, PARTITIONS, |read| read.len() >= 240_000);
+    kafka.write(input, PARTITIONS, records(220_000, 240_000));
+    let read = kafka.read_until(output, PARTITIONS, |read| read.len() >= 240_000);
     check_counts(&read, 240_000);
     stops.stop();
     stays.stop();
-    check_counts(&kafka.read_until(&output, PARTITIONS, |read| read.len() >= 240_000), 240_000);
+    check_counts(&kafka.read_until(output, PARTITIONS, |read| read.len() >= 240_000), 240_000);
 }
 
 /// A broker that restarts while a transaction is open.

@@ -1,7 +1,7 @@
 //! Tasks that move between processes: clean stops, crashes, and what must not be lost or counted twice.
 
-use super::app::{CountProcess, CountSpec};
-use crate::kafka::{Kafka, unique};
+use super::app::{CountProcess, Counting};
+use crate::kafka::Kafka;
 use kstreams_client::{Clock, SystemClock};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -42,28 +42,16 @@ pub(super) fn owned(log: &[String]) -> BTreeSet<String> {
 #[test]
 fn processes_come_and_go() {
     let mut kafka = Kafka::shared();
-    let (input, output) = (kafka.topic("in", PARTITIONS), kafka.topic("out", PARTITIONS));
-    let application = unique("moves");
-    let bootstrap = kafka.bootstrap.clone();
-    let dir = tempfile::tempdir().expect("a directory");
-    let (first_state, second_state) = (dir.path().join("first"), dir.path().join("second"));
-    let spec = |state| CountSpec {
-        bootstrap: &bootstrap,
-        application: &application,
-        input: &input,
-        output: &output,
-        state,
-        guarantee: "at_least_once",
-    };
+    let counting = Counting::new(&mut kafka, PARTITIONS, "at_least_once");
+    let Counting { input, output, .. } = &counting;
     let balanced = |process: &CountProcess| {
         process.wait_log("half of the tasks", |log| owned(log).len() == PARTITIONS as usize / 2);
     };
-    kafka.write(&input, PARTITIONS, records(0, 50_000));
-    let (stays, goes) =
-        (CountProcess::start(&spec(&first_state)), CountProcess::start(&spec(&second_state)));
+    kafka.write(input, PARTITIONS, records(0, 50_000));
+    let (stays, goes) = (counting.start("first"), counting.start("second"));
     balanced(&goes);
     balanced(&stays);
-    kafka.counts_adding_up_to(&output, PARTITIONS, 50_000);
+    kafka.counts_adding_up_to(output, PARTITIONS, 50_000);
 
     // A clean stop: what stays is not disturbed, what goes is taken over, nothing is counted twice.
     let before = owned(&stays.log());
@@ -76,8 +64,8 @@ fn processes_come_and_go() {
     assert!(handed_over < Duration::from_secs(4), "the hand-over took {handed_over:?}");
     let closed = tasks(&stays.log(), "task closed");
     assert!(before.iter().all(|task| !closed.contains(task)), "{before:?} stay, closed {closed:?}");
-    kafka.write(&input, PARTITIONS, records(50_000, 100_000));
-    let counted = kafka.counts_adding_up_to(&output, PARTITIONS, 100_000);
+    kafka.write(input, PARTITIONS, records(50_000, 100_000));
+    let counted = kafka.counts_adding_up_to(output, PARTITIONS, 100_000);
     assert_eq!(
         counted.values().sum::<i64>(),
         100_000,
@@ -85,21 +73,21 @@ fn processes_come_and_go() {
     );
 
     // It comes back: its tasks return to the state that it still has.
-    let goes = CountProcess::start(&spec(&second_state));
+    let goes = counting.start("second");
     balanced(&goes);
     balanced(&stays);
-    kafka.write(&input, PARTITIONS, records(100_000, 150_000));
-    let counted = kafka.counts_adding_up_to(&output, PARTITIONS, 150_000);
+    kafka.write(input, PARTITIONS, records(100_000, 150_000));
+    let counted = kafka.counts_adding_up_to(output, PARTITIONS, 150_000);
     assert_eq!(counted.values().sum::<i64>(), 150_000, "a move counts nothing twice");
 
     // A crash in the middle of work, and the return from it: nothing is lost.
-    kafka.write(&input, PARTITIONS, records(150_000, 175_000));
+    kafka.write(input, PARTITIONS, records(150_000, 175_000));
     goes.kill();
-    kafka.write(&input, PARTITIONS, records(175_000, 200_000));
+    kafka.write(input, PARTITIONS, records(175_000, 200_000));
     stays.wait_log("all tasks", |log| owned(log).len() == PARTITIONS as usize);
-    let goes = CountProcess::start(&spec(&second_state));
+    let goes = counting.start("second");
     balanced(&goes);
-    let counted = kafka.counts_adding_up_to(&output, PARTITIONS, 200_000);
+    let counted = kafka.counts_adding_up_to(output, PARTITIONS, 200_000);
     assert_eq!(counted.len(), KEYS);
     let short: Vec<_> = counted.iter().filter(|(_, count)| **count < 200).collect();
     assert!(short.is_empty(), "lost: {short:?}");
