@@ -20,7 +20,6 @@
 use super::clock::Now;
 use super::task_slot::client_error;
 use super::thread::StreamThread;
-use super::thread_commit::Commit;
 use crate::config::Guarantee;
 use crate::error::Result;
 use kstreams_client::{ClientError, ErrorKind as ClientErrorKind, Pending};
@@ -52,19 +51,15 @@ impl Recovery {
         Recovery { step: Step::None, since: None, failures: 0 }
     }
 
-    /// A commit succeeded.
-    pub(super) fn committed(&mut self) {
+    /// Here ends a row of failures: a commit succeeded, or the tasks are others' now, and what failed with them says nothing of
+    /// those to come.
+    pub(super) fn end_failures(&mut self) {
         self.since = None;
         self.failures = 0;
     }
 
     fn pause(&self, backoff: Duration) -> Duration {
         (backoff * 2u32.saturating_pow(self.failures.saturating_sub(1))).min(LONGEST_PAUSE)
-    }
-
-    /// The tasks are others' now: what failed with them says nothing of those to come.
-    pub(super) fn forget(&mut self) {
-        self.committed();
     }
 
     /// How long the thread may sleep; results wake it.
@@ -166,7 +161,6 @@ impl StreamThread {
         if matches!(error.kind(), ClientErrorKind::ProducerFenced | ClientErrorKind::Abortable) {
             why += " with ever smaller transactions; if records take long, transaction.timeout.ms has to be more than the longest of them";
         }
-        self.commit = Commit::Idle;
         Err(client_error(error.clone()).context(why))
     }
 

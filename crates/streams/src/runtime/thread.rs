@@ -134,7 +134,7 @@ impl StreamThread {
             self.check_closing(now)?;
             return Ok(Turn::Wait(self.commit.wait(now)));
         }
-        if !matches!(self.closing, Closing::No) {
+        if self.is_closing() {
             return self.close_tasks(now);
         }
         if !self.advance_recovery(now)? {
@@ -241,21 +241,18 @@ impl StreamThread {
     }
 
     /// Each task's share of the turn. Records that become slow all at once are noticed after few of them: a task begins with one,
-    /// and takes twice as many each time as long as the turn is young.
+    /// and takes four times as many each time as long as its share is young. The next one has its share whatever this one took.
     fn process(&mut self, now: Now) -> Result<usize> {
-        let began = self.clock.now().monotonic;
         let mut processed = 0;
         for slot in self.slots.values_mut() {
+            let began = self.clock.now().monotonic;
             let (mut left, mut step) = (self.pace.allowance(), 1);
             while left > 0 && !self.collector.borrow().is_full() {
                 let most = left.min(step);
                 let done = slot.process(most, &self.settings, now)?;
                 self.pace.processed(done, now);
                 processed += done;
-                if self.clock.now().monotonic.saturating_sub(began) > pace::LONG {
-                    return Ok(processed);
-                }
-                if done < most {
+                if done < most || self.clock.now().monotonic - began > pace::LONG {
                     break;
                 }
                 left -= done;

@@ -28,7 +28,7 @@ impl StreamThread {
     /// The group gave the tasks to others: nothing of them may be committed.
     pub(super) fn on_lost(&mut self, error: &ClientError, now: Now) {
         tracing::warn!("all tasks are lost, the member joins again: {error}");
-        self.recovery.forget();
+        self.recovery.end_failures();
         self.undo(false, now);
         self.target = None;
         self.client.acknowledge(Tasks::default(), 0);

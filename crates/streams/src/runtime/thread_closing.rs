@@ -25,7 +25,7 @@ pub(super) enum Closing {
 impl StreamThread {
     /// Asks the thread to commit, close its tasks and leave the group.
     pub(super) fn request_close(&mut self, now: Now) {
-        if matches!(self.closing, Closing::No) {
+        if !self.is_closing() {
             self.closing = Closing::Requested(now.monotonic);
             self.become_state(ThreadState::PendingShutdown);
         }

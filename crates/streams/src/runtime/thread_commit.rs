@@ -243,7 +243,7 @@ impl StreamThread {
     /// Step 4: what Kafka has confirmed goes to the engines.
     fn finish_commit(&mut self, batch: &Batch) -> Result<Commit> {
         self.pace.committed();
-        self.recovery.committed();
+        self.recovery.end_failures();
         for id in &batch.tasks {
             let Some(slot) = self.slots.get_mut(id) else { continue };
             let collector = self.collector.borrow();

@@ -299,3 +299,20 @@ fn closing_does_not_wait_for_many_slow_records() {
     // All of them would take 100 s.
     running.close(Duration::from_secs(30)).expect("closes");
 }
+
+/// A task whose records are slow takes no turn away from its neighbour on the same thread.
+#[test]
+fn slow_tasks_of_one_thread_have_their_turns() {
+    let mut kafka = Kafka::shared();
+    let (input, output) = (kafka.topic("in", 2), kafka.topic("out", 2));
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = config(&unique("turns"), &kafka.bootstrap, dir.path()).exactly_once();
+    let slow = passing(&input, &output, Duration::from_millis(150), &Arc::default());
+    kafka.write(&input, 2, (0..200).map(|number| (number.to_string(), "slow")));
+    let running = start(slow, settings);
+    // In the order in which they came: one partition alone would take ten seconds and more.
+    let read = kafka.read_until(&output, 2, |read| read.len() >= 20);
+    running.close(PATIENCE).expect("closes");
+    let of = |partition| read.iter().filter(|record| record.partition == partition).count();
+    assert!(of(0) >= 5 && of(1) >= 5, "{} and {}", of(0), of(1));
+}
