@@ -3,7 +3,8 @@ import org.apache.kafka.clients.producer.*;
 import org.apache.kafka.common.serialization.*;
 
 /**
- * Stalls BOOTSTRAP TOPIC PARTITIONS: writes a record to each partition, flushes, and so on until its standard input ends. Prints how
+ * Stalls BOOTSTRAP TOPIC PARTITIONS: writes a record to each partition, flushes, and so on until its standard input ends. Prints
+ * `writing` once the first round is acknowledged, and at the end how
  * many rounds were acknowledged and the longest times between two of them, in ms, each with when it ended (ms since the epoch): what
  * a plain idempotent producer feels of brokers that go and come back. Settings from the system property `set`, as WordCount.
  */
@@ -28,7 +29,8 @@ public class Stalls {
         producer.flush();
         for (var f : sent) try { f.get(); } catch (java.util.concurrent.ExecutionException e) { failed++; System.err.println(e.getCause()); }
         long now = System.nanoTime();
-        // The first one has the producer's id and connections to get.
+        // The first one has the producer's id and connections to get: what is compared with begins after it.
+        if (rounds == 0) System.out.println("writing");
         if (rounds > 0) gaps.add(new long[] {(now - last) / 1_000_000, System.currentTimeMillis()});
         gaps.sort((x, y) -> Long.compare(y[0], x[0]));
         if (gaps.size() > 8) gaps.remove(8);

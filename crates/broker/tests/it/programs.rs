@@ -1,43 +1,15 @@
 //! Clients that are not ours, over TCP: kcat (librdkafka), and the real Java producer and Kafka Streams.
 
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use bytes::Bytes;
 use kstreams_broker::{Broker, BrokerConfig, StoredRecord};
+use kstreams_test_programs::{java, kcat};
 
-/// A class on the real Kafka.
-fn java(args: &[&str]) -> Command {
-    let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/java/run"));
-    command.args(args);
-    command
-}
-
-/// kcat, from where `cargo xtask test` has it.
-fn kcat(args: &[&str]) -> Command {
-    let program = std::env::var_os("KSTREAMS_KCAT").unwrap_or_else(|| "kcat".into());
-    let mut command = Command::new(program);
-    if let Some(libraries) = std::env::var_os("KSTREAMS_KCAT_LIBS").filter(|libs| !libs.is_empty())
-    {
-        command.env("LD_LIBRARY_PATH", libraries);
-    }
-    command.args(args);
-    command
-}
-
-/// Runs a program to its good end with `input` as its input; gives its output.
-fn run(mut command: Command, input: &str) -> String {
-    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = pipes.spawn().unwrap_or_else(|why| {
-        panic!("{command:?}: {why}: run `cargo xtask test`, which gets what the tests need")
-    });
-    // Inputs are small: they fit the pipe.
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
-    String::from_utf8(output.stdout).unwrap()
+/// Runs a program to its good end with text as its input; gives its output.
+fn run(command: Command, input: &str) -> String {
+    String::from_utf8(kstreams_test_programs::run(command, input.as_bytes())).unwrap()
 }
 
 fn start() -> Broker {

@@ -1,16 +1,15 @@
 //! Three brokers of Apache Kafka 4.4, which end with the test however it ends.
 
-use crate::support::{client_with, done, unique};
+use crate::support::{client_with, done};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use kstreams_client::{Client, ClientConfig, NewTopic};
 use kstreams_protocol::messages::{
     MetadataRequest, MetadataResponse, RequestHeader, ResponseHeader,
 };
 use kstreams_protocol::protocol::{Decodable, Encodable, HeaderVersion};
+use kstreams_test_programs::Brokers;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// A broker that is gone is missed after 3 s, and leads again soon after it came back.
@@ -20,38 +19,29 @@ leader.imbalance.check.interval.seconds=5
 offsets.topic.num.partitions=6
 transaction.state.log.num.partitions=6";
 
-pub(crate) struct Cluster {
-    dir: PathBuf,
-    pub(crate) bootstrap: String,
-    guard: Child,
-}
-
-pub(crate) fn java(args: &[&str]) -> Command {
-    let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/java/run"));
-    command.args(args).env("KAFKA_EXTRA", SETTINGS).stderr(Stdio::inherit());
-    command
-}
-
-fn output(mut command: Command) -> String {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{command:?}");
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
-}
+pub(crate) struct Cluster(Brokers);
 
 impl Cluster {
     pub(crate) fn start() -> Self {
-        let dir = std::env::temp_dir().join(unique("kstreams-cluster"));
-        std::fs::create_dir(&dir).unwrap();
-        let path = dir.to_str().unwrap();
-        let mut guard = java(&["broker", "guard", path, "remove"]);
-        let guard = guard.stdin(Stdio::piped()).spawn().unwrap();
-        let bootstrap = output(java(&["broker", "start", path, "0", "3"]));
-        Self { dir, bootstrap, guard }
+        Self(Brokers::start(3, SETTINGS))
+    }
+
+    pub(crate) fn bootstrap(&self) -> &str {
+        self.0.bootstrap()
+    }
+
+    /// Kills a broker and waits until it is gone.
+    pub(crate) fn kill(&self, node: u32) {
+        self.0.kill(node);
+    }
+
+    pub(crate) fn bring_back(&self, node: u32) {
+        self.0.bring_back(node);
     }
 
     pub(crate) fn client(&self) -> Client {
         let seed = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
-        client_with(ClientConfig { seed, ..ClientConfig::new(&self.bootstrap) })
+        client_with(ClientConfig { seed, ..ClientConfig::new(self.bootstrap()) })
     }
 
     pub(crate) fn create_topic(&self, name: &str, partitions: i32) {
@@ -59,20 +49,6 @@ impl Cluster {
         topic.replication_factor = 3;
         let created = done(self.client().create_topics(vec![topic]));
         created.into_values().for_each(|result| result.unwrap());
-    }
-
-    /// Kills a broker and waits until it is gone.
-    pub(crate) fn kill(&self, node: u32) {
-        let file = self.dir.join(format!("node-{node}/pid"));
-        let process = std::fs::read_to_string(file).unwrap();
-        let process = process.trim();
-        assert!(Command::new("kill").args(["-9", process]).status().unwrap().success());
-        let gone = format!("--pid={process}");
-        Command::new("tail").args([&gone, "-f", "/dev/null"]).status().unwrap();
-    }
-
-    pub(crate) fn bring_back(&self, node: u32) {
-        output(java(&["broker", "start-node", self.dir.to_str().unwrap(), &node.to_string()]));
     }
 
     /// Waits until every partition is on all brokers.
@@ -93,7 +69,7 @@ impl Cluster {
     /// What a broker knows of all topics.
     fn metadata(&self) -> Option<MetadataResponse> {
         const VERSION: i16 = 12;
-        let mut stream = TcpStream::connect(self.bootstrap.split(',').next()?).ok()?;
+        let mut stream = TcpStream::connect(self.bootstrap().split(',').next()?).ok()?;
         let mut frame = BytesMut::new();
         frame.put_i32(0);
         let header = RequestHeader::default().with_request_api_key(3);
@@ -110,12 +86,5 @@ impl Cluster {
         let mut answer = Bytes::from(answer);
         ResponseHeader::decode(&mut answer, MetadataResponse::header_version(VERSION)).ok()?;
         MetadataResponse::decode(&mut answer, VERSION).ok()
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        drop(self.guard.stdin.take());
-        let _ = self.guard.wait();
     }
 }

@@ -3,16 +3,15 @@
 //! writer notes the longest times between two rounds.
 
 use crate::PARTITIONS;
-use crate::brokers::{Cluster, java};
+use crate::brokers::Cluster;
 use crate::support::{collect, one, unique};
 use kstreams_client::{
     Client, CommittedOffset, ErrorKind, Event, GroupMetadata, Producer, ProducerConfig, Reader,
     ResetPolicy, Start, TopicPartition,
 };
+use kstreams_test_programs::Stalls;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::Read;
-use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -166,33 +165,10 @@ fn done_in_time<T>(pending: kstreams_client::Pending<T>) -> T {
     pending.wait(LONG).unwrap()
 }
 
-/// The plain Java producer.
-pub(crate) struct Java {
-    process: Child,
-}
-
-impl Java {
-    pub(crate) fn start(cluster: &Cluster, topic: &str) -> Self {
-        let partitions = PARTITIONS.to_string();
-        let mut command = java(&["Stalls", &cluster.bootstrap, topic, &partitions]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        Self { process: command.spawn().unwrap() }
-    }
-
-    pub(crate) fn end(mut self) -> Told {
-        drop(self.process.stdin.take());
-        let mut text = String::new();
-        self.process.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-        assert!(self.process.wait().unwrap().success());
-        let number = |text: &str| text.trim_matches(|c: char| !c.is_ascii_digit()).parse::<u64>();
-        let (head, stalls) = text.split_once("\"stalls\":").unwrap();
-        assert!(head.contains("\"failed\":0"), "{head}");
-        let numbers: Vec<u64> = stalls.split(',').map(|text| number(text).unwrap()).collect();
-        let stalls = numbers
-            .chunks(2)
-            .map(|pair| (Duration::from_millis(pair[0]), Duration::from_millis(pair[1])));
-        let rounds = head.split(',').next().map(number).unwrap().unwrap();
-        Told { rounds, stalls: stalls.collect(), written: Vec::new() }
+/// What the plain Java producer beside them met.
+impl From<Stalls> for Told {
+    fn from(Stalls { rounds, stalls }: Stalls) -> Self {
+        Told { rounds, stalls, written: Vec::new() }
     }
 }
 

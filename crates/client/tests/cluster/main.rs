@@ -11,7 +11,8 @@ mod load;
 mod support;
 
 use brokers::Cluster;
-use load::{Java, Load, Reading};
+use kstreams_test_programs::JavaProducer;
+use load::{Load, Reading, Told};
 use std::time::Duration;
 
 const PARTITIONS: i32 = 6;
@@ -22,7 +23,7 @@ fn each_broker_is_killed_under_load() {
     for topic in ["java", "plain", "committed"] {
         cluster.create_topic(topic, PARTITIONS);
     }
-    let java = Java::start(&cluster, "java");
+    let java = JavaProducer::start(cluster.bootstrap(), "java", PARTITIONS);
     let plain = Load::plain(&cluster, "plain");
     let committing = Load::transactions(&cluster, "committed");
     let reading = Reading::start(&cluster, "committed");
@@ -37,7 +38,7 @@ fn each_broker_is_killed_under_load() {
     }
     committing.progress(50);
     plain.progress(50);
-    let (java, plain, committing) = (java.end(), plain.end(), committing.end());
+    let (java, plain, committing) = (Told::from(java.end()), plain.end(), committing.end());
     println!("java  {java}\nplain {plain}\ntransactions {committing}");
     reading.end(&committing.written);
     let bound = java.longest().max(Duration::from_secs(1)).mul_f64(1.5);

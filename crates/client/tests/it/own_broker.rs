@@ -5,65 +5,24 @@ use crate::transactions::{append, committed, recover};
 use kstreams_client::{
     Client, ClientConfig, CommittedOffset, GroupMetadata, ProducerConfig, TopicPartition,
 };
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use kstreams_test_programs::{Brokers, java, text_of};
 
-struct OwnBroker {
-    dir: PathBuf,
-    port: String,
+fn client_of(broker: &Brokers) -> Client {
+    client_with(ClientConfig { seed: config().seed, ..ClientConfig::new(broker.bootstrap()) })
 }
 
-fn java(args: &[&str]) -> String {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/java/run");
-    let output = Command::new(script).args(args).stderr(Stdio::inherit()).output().unwrap();
-    assert!(output.status.success(), "{args:?}");
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
-}
-
-impl OwnBroker {
-    fn start() -> Self {
-        let dir = std::env::temp_dir().join(unique("kstreams-client-broker"));
-        std::fs::create_dir(&dir).unwrap();
-        let address = java(&["broker", "start", dir.to_str().unwrap(), "0"]);
-        let port = address.rsplit(':').next().unwrap().to_owned();
-        Self { dir, port }
+/// Ends the broker well, or with SIGKILL first, and starts it again.
+fn restart(broker: &Brokers, kill: bool) {
+    if kill {
+        broker.kill(1);
     }
-
-    fn bootstrap(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
-    }
-
-    fn client(&self) -> Client {
-        client_with(ClientConfig { seed: config().seed, ..ClientConfig::new(&self.bootstrap()) })
-    }
-
-    /// Ends the broker well, or with SIGKILL, and starts it again.
-    fn restart(&self, kill: bool) {
-        let dir = self.dir.to_str().unwrap();
-        if kill {
-            let process = std::fs::read_to_string(self.dir.join("pid")).unwrap();
-            let process = process.trim();
-            assert!(Command::new("kill").args(["-9", process]).status().unwrap().success());
-            // It keeps its port until it is gone.
-            let gone = format!("--pid={process}");
-            Command::new("tail").args([&gone, "-f", "/dev/null"]).status().unwrap();
-        }
-        java(&["broker", "stop", dir]);
-        java(&["broker", "start", dir, &self.port]);
-    }
-}
-
-impl Drop for OwnBroker {
-    fn drop(&mut self) {
-        java(&["broker", "stop", self.dir.to_str().unwrap()]);
-        let _ = std::fs::remove_dir_all(&self.dir);
-    }
+    broker.restart();
 }
 
 /// Transactions of five records, with an offset each, while the broker goes and comes back, once for
 /// each of `kills`, which say how: what was committed is there once and in order, the position is that of the last commit.
-fn write_through_restarts(broker: &OwnBroker, kills: &'static [bool]) {
-    let mut client = broker.client();
+fn write_through_restarts(broker: &Brokers, kills: &'static [bool]) {
+    let mut client = client_of(broker);
     let partition = TopicPartition::new(topic(&mut client, 1), 0);
     let input = TopicPartition::new(topic(&mut client, 1), 0);
     let group = unique("group");
@@ -76,7 +35,7 @@ fn write_through_restarts(broker: &OwnBroker, kills: &'static [bool]) {
         let restarts = scope.spawn(move || {
             for kill in kills {
                 assert_eq!(progress.iter().take(20).count(), 20);
-                broker.restart(*kill);
+                restart(broker, *kill);
                 while progress.try_recv().is_ok() {}
             }
         });
@@ -110,15 +69,15 @@ fn write_through_restarts(broker: &OwnBroker, kills: &'static [bool]) {
 
 #[test]
 fn restarts_in_the_middle_of_transactions_cost_nothing_with_either_version() {
-    let broker = OwnBroker::start();
+    let broker = Brokers::start(1, "");
     write_through_restarts(&broker, &[false, true]);
-    java(&[
+    text_of(java(&[
         "org.apache.kafka.tools.FeatureCommand",
         "--bootstrap-server",
-        &broker.bootstrap(),
+        broker.bootstrap(),
         "downgrade",
         "--feature",
         "transaction.version=1",
-    ]);
+    ]));
     write_through_restarts(&broker, &[true]);
 }

@@ -4,4 +4,3 @@ mod broker;
 mod driver;
 mod interop;
 mod kafka;
-mod programs;

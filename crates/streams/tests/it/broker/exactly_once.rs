@@ -3,10 +3,10 @@
 use super::app::{Counting, config, start};
 use super::counts;
 use super::moves::owned;
-use super::own_broker::OwnBroker;
 use crate::kafka::{Kafka, PATIENCE, Read, unique};
 use kstreams::prelude::*;
 use kstreams_client::ProducerConfig;
+use kstreams_test_programs::Brokers;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -98,11 +98,21 @@ fn p68_p69_a_process_is_killed_ten_times() {
     killed_again_and_again(&mut Kafka::shared(), 10, 1_000_000 / 11, 1500);
 }
 
+/// Kafka's own values for what `tests/java/run` shortens.
+const DEFAULTS: &str = "\
+transaction.abort.timed.out.transaction.cleanup.interval.ms=10000
+group.streams.initial.rebalance.delay.ms=3000
+group.streams.min.session.timeout.ms=45000
+group.streams.session.timeout.ms=45000
+group.streams.min.heartbeat.interval.ms=5000
+group.streams.heartbeat.interval.ms=5000
+group.streams.assignment.interval.ms=1000";
+
 /// The same once with the sessions, heartbeats and sweeps that a broker has by default.
 #[test]
 fn p68_a_process_is_killed_under_default_timeouts() {
-    let broker = OwnBroker::with_defaults();
-    killed_again_and_again(&mut Kafka::at(&broker.bootstrap()), 1, 100_000, 3000);
+    let broker = Brokers::start(1, DEFAULTS);
+    killed_again_and_again(&mut Kafka::at(broker.bootstrap()), 1, 100_000, 3000);
 }
 
 /// A process that stops without a word for longer than its session wakes up and finds its tasks with another (P72 d): nothing of
@@ -140,8 +150,8 @@ fn p72_a_stopped_process_wakes_up_as_nobody() {
 /// A broker that restarts while a transaction is open.
 #[test]
 fn a_broker_restarts_in_the_middle_of_a_transaction() {
-    let broker = OwnBroker::start();
-    let mut kafka = Kafka::at(&broker.bootstrap());
+    let broker = Brokers::start(1, "");
+    let mut kafka = Kafka::at(broker.bootstrap());
     let (input, output) = (kafka.topic("in", PARTITIONS), kafka.topic("out", PARTITIONS));
     let dir = tempfile::tempdir().expect("a directory");
     let settings = config(&unique("restart"), &kafka.bootstrap, dir.path()).exactly_once();
@@ -152,7 +162,7 @@ fn a_broker_restarts_in_the_middle_of_a_transaction() {
         // Written, and not committed: readers of committed records see the round before at most.
         kafka.written_until(&output, PARTITIONS, |written| written > round * 20_000);
         broker.restart();
-        kafka = Kafka::at(&broker.bootstrap());
+        kafka = Kafka::at(broker.bootstrap());
     }
     let read = kafka.read_until(&output, PARTITIONS, |read| read.len() >= 60_000);
     check_counts(&read, 60_000);

@@ -2,8 +2,8 @@
 
 use super::app::{config, start};
 use crate::kafka::{Kafka, PATIENCE, unique};
-use crate::programs::{java, run};
 use kstreams::prelude::*;
+use kstreams_test_programs::{java, run};
 use std::process::{Child, Command, Stdio};
 
 fn output(args: &[&str]) -> String {

@@ -5,7 +5,6 @@ mod exactly_once;
 mod faults;
 mod group;
 mod moves;
-mod own_broker;
 mod restarts;
 mod restore;
 mod three_brokers;

@@ -1,9 +1,9 @@
 //! A broker that restarts under load: nothing lost, order kept, no duplicate from a retry.
 
 use super::app::{config, start};
-use super::own_broker::OwnBroker;
 use crate::kafka::{Kafka, PATIENCE, unique};
 use kstreams::prelude::*;
+use kstreams_test_programs::Brokers;
 use std::collections::BTreeMap;
 
 const PARTITIONS: i32 = 4;
@@ -11,8 +11,8 @@ const RECORDS: usize = 200_000;
 
 #[test]
 fn a_broker_that_restarts_twice_under_load_costs_nothing() {
-    let broker = OwnBroker::start();
-    let mut kafka = Kafka::at(&broker.bootstrap());
+    let broker = Brokers::start(1, "");
+    let mut kafka = Kafka::at(broker.bootstrap());
     let (input, output) = (kafka.topic("in", PARTITIONS), kafka.topic("out", PARTITIONS));
     let builder = StreamsBuilder::new();
     builder
@@ -26,7 +26,7 @@ fn a_broker_that_restarts_twice_under_load_costs_nothing() {
     let running = start(builder.build().expect("builds"), settings);
     let half = RECORDS / 2;
     for round in 0..2 {
-        let mut writer = Kafka::at(&broker.bootstrap());
+        let mut writer = Kafka::at(broker.bootstrap());
         let topic = input.clone();
         let writing = std::thread::spawn(move || {
             writer.write(&topic, PARTITIONS, numbered(round * half, (round + 1) * half));
@@ -69,8 +69,8 @@ fn a_broker_that_restarts_twice_under_load_costs_nothing() {
 /// Closing does not wait for a broker that is gone, and says what that means.
 #[test]
 fn closing_while_the_broker_is_away_ends() {
-    let broker = OwnBroker::start();
-    let mut kafka = Kafka::at(&broker.bootstrap());
+    let broker = Brokers::start(1, "");
+    let mut kafka = Kafka::at(broker.bootstrap());
     let (input, output) = (kafka.topic("in", 1), kafka.topic("out", 1));
     let dir = tempfile::tempdir().expect("a directory");
     let settings = config(&unique("away"), &kafka.bootstrap, dir.path());

@@ -3,13 +3,10 @@
 use super::app::{config, start};
 use super::counts;
 use super::exactly_once::check_counts;
-use super::own_broker::OwnCluster;
 use crate::kafka::{Kafka, PATIENCE, unique};
-use crate::programs::java;
 use kstreams::prelude::*;
 use kstreams_client::{Clock, Event, Reader, ResetPolicy, Start, SystemClock, TopicPartition};
-use std::io::Read;
-use std::process::{Child, Stdio};
+use kstreams_test_programs::{Brokers, JavaProducer};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -21,18 +18,19 @@ const REST: Duration = Duration::from_millis(80);
 
 /// Counts `records` records with exactly-once, while each `period` a broker is killed that comes back after a third of it.
 fn brokers_die(records: usize, period: Duration) {
-    let cluster = OwnCluster::start();
-    let mut kafka = Kafka::at(&cluster.bootstrap);
+    let cluster = Brokers::start(3, "");
+    let mut kafka = Kafka::at(cluster.bootstrap());
     let (input, output) = (kafka.topic("in", PARTITIONS), kafka.topic("out", PARTITIONS));
     let dir = tempfile::tempdir().expect("a directory");
-    let settings = config(&unique("three"), &cluster.bootstrap, dir.path()).exactly_once();
+    let settings = config(&unique("three"), cluster.bootstrap(), dir.path()).exactly_once();
     let running = start(counts(&input, &output), settings.stream_threads(2));
-    let java = JavaProducer::start(&cluster.bootstrap, &kafka.topic("java", PARTITIONS));
+    let java =
+        JavaProducer::start(cluster.bootstrap(), &kafka.topic("java", PARTITIONS), PARTITIONS);
     let ended = AtomicBool::new(false);
     let (written, gap) = std::thread::scope(|scope| {
-        let watching = scope.spawn(|| longest_gap(&cluster.bootstrap, &output, &ended));
+        let watching = scope.spawn(|| longest_gap(cluster.bootstrap(), &output, &ended));
         let writing = scope.spawn(|| {
-            let mut writer = Kafka::at(&cluster.bootstrap);
+            let mut writer = Kafka::at(cluster.bootstrap());
             for from in (0..records).step_by(CHUNK) {
                 let numbers = from..(from + CHUNK).min(records);
                 let chunk = numbers.map(|n| (format!("key-{}", n % KEYS), n.to_string()));
@@ -53,13 +51,13 @@ fn brokers_die(records: usize, period: Duration) {
             }
             cluster.kill(node);
             kafka.pause(period / 3);
-            cluster.start_node(node);
+            cluster.bring_back(node);
         }
         let written = writing.join().expect("written");
         ended.store(true, Ordering::Relaxed);
         (written, watching.join().expect("watched"))
     });
-    let javas = java.longest();
+    let (javas, _) = java.end().stalls[0];
     let read = kafka.read_until(&output, PARTITIONS, |read| read.len() >= written);
     check_counts(&read, records);
     assert_eq!(running.state(), State::Running);
@@ -91,39 +89,6 @@ fn longest_gap(bootstrap: &str, output: &str, ended: &AtomicBool) -> Duration {
         }
     }
     longest
-}
-
-/// A plain Java producer beside the application.
-struct JavaProducer(Child);
-
-impl JavaProducer {
-    fn start(bootstrap: &str, topic: &str) -> Self {
-        let mut command = java(&["Stalls", bootstrap, topic, &PARTITIONS.to_string()]);
-        let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        JavaProducer(pipes.spawn().expect("Java"))
-    }
-
-    /// Ends it; gives its longest stall.
-    fn longest(mut self) -> Duration {
-        drop(self.0.stdin.take());
-        let mut answer = String::new();
-        let mut output = self.0.stdout.take().expect("its output");
-        output.read_to_string(&mut answer).expect("its answer");
-        let longest = answer.split("\"stalls\":[").nth(1).unwrap_or_else(|| panic!("{answer}"));
-        let digits: String = longest
-            .chars()
-            .skip_while(|c| !c.is_ascii_digit())
-            .take_while(char::is_ascii_digit)
-            .collect();
-        Duration::from_millis(digits.parse().unwrap_or_else(|_| panic!("{answer}")))
-    }
-}
-
-impl Drop for JavaProducer {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::record::{Field, Record, assert_same, every_kind, large_value};
 use super::{COMPRESSIONS, ours, partitions};
 use crate::kafka::Kafka;
-use crate::programs::{java, run};
+use kstreams_test_programs::{java, run};
 
 const CONSUMER: &str = "org.apache.kafka.tools.consumer.ConsoleConsumer";
 const PRODUCER: &str = "org.apache.kafka.tools.ConsoleProducer";

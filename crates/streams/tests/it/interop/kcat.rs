@@ -3,7 +3,7 @@
 use super::record::{Record, assert_same, every_kind, large_value, sorted};
 use super::{COMPRESSIONS, ours, partitions};
 use crate::kafka::Kafka;
-use crate::programs::{kcat, run};
+use kstreams_test_programs::{kcat, run};
 
 #[test]
 fn what_we_write_kcat_reads() {

@@ -2,9 +2,9 @@
 //! one go on with those of the other.
 
 use crate::kafka::{Kafka, PATIENCE, unique};
-use crate::programs::{java, run};
 use kstreams::prelude::*;
 use kstreams_client::NewTopic;
+use kstreams_test_programs::{java, run};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
