@@ -1,7 +1,7 @@
 //! `KGroupedStream`: a stream by key, on its way to a table.
 
 use super::options::Materialized;
-use super::plan::{PlanId, PlanKind, PlanRef, prefix};
+use super::plan::{PlanId, PlanKind, PlanRef, RepartitionOptions, prefix};
 use super::table::KTable;
 use crate::error::BoxError;
 use crate::operators::{Aggregation, Change, Grouping, Step, stream_aggregate};
@@ -232,7 +232,10 @@ impl<K: Clone + 'static, V: Clone + 'static> KGroupedStream<K, V> {
             self.plan.skip_repartition_names(base);
             return node;
         }
-        let node = self.plan.add_repartition(base, self.node, key, value);
+        let node = {
+            let options = RepartitionOptions::default();
+            self.plan.add_repartition(base, self.node, key, value, options)
+        };
         if self.name.is_some() {
             self.repartitioned.set(Some(node));
         }

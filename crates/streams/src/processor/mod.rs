@@ -1,6 +1,7 @@
 //! The Processor API: user code that sees every record, keeps state, and decides where results go.
 
 mod context;
+mod fixed_key;
 mod supplier;
 
 use crate::error::BoxError;
@@ -8,6 +9,7 @@ use crate::record::Record;
 
 pub use self::context::{Context, InitContext, TaskId};
 pub(crate) use self::context::{RecordContext, TaskContext};
+pub use self::fixed_key::{FixedKey, FixedKeyContext, FixedKeyProcessor, FixedKeyRecord};
 pub(crate) use self::supplier::{ProcessorSupplier, build as build_processor};
 
 /// What [`Processor::process`] returns; `?` takes any error into it.

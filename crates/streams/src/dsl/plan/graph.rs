@@ -7,8 +7,8 @@ use crate::operators::not_null_key;
 use crate::serde::SerdeRef;
 use crate::task::SinkSpec;
 use crate::topology::{
-    Consumed, FailOnInvalidTimestamp, RepartitionTopic, TopicTarget, operator_kind, sink_kind,
-    source_kind,
+    Consumed, FailOnInvalidTimestamp, RepartitionTopic, StreamPartitioner, TopicTarget,
+    operator_kind, sink_kind, source_kind,
 };
 use std::cell::RefCell;
 use std::panic::Location;
@@ -22,6 +22,18 @@ pub(crate) struct Plan {
     names: Names,
     /// The first mistake; `build` reports it.
     pub(super) mistake: Option<String>,
+}
+
+/// What may be said about a repartition topic.
+pub(crate) struct RepartitionOptions<K, V> {
+    pub(crate) topic: RepartitionTopic,
+    pub(crate) partitioner: Option<Arc<dyn StreamPartitioner<K, V>>>,
+}
+
+impl<K, V> Default for RepartitionOptions<K, V> {
+    fn default() -> Self {
+        RepartitionOptions { topic: RepartitionTopic::default(), partitioner: None }
+    }
 }
 
 /// A plan that streams and tables share.
@@ -69,6 +81,7 @@ impl PlanRef {
         parent: PlanId,
         key: &SerdeRef<K>,
         value: &SerdeRef<V>,
+        options: RepartitionOptions<K, V>,
     ) -> PlanId
     where
         K: Clone + 'static,
@@ -82,7 +95,7 @@ impl PlanRef {
             internal: true,
             key: key.clone(),
             value: value.clone(),
-            partitioner: None,
+            partitioner: options.partitioner,
         };
         // The time was extracted before; a default extractor of the application is for its own inputs.
         let consumed = Consumed::with(key.clone(), value.clone());
@@ -93,7 +106,7 @@ impl PlanRef {
             sink: (sink, sink_kind(sink_spec)),
             source: (source, source_kind(vec![topic_name.clone()], consumed)),
             topic_name,
-            topic: RepartitionTopic::default(),
+            topic: options.topic,
         };
         self.add(name, PlanKind::Repartition(Box::new(node)), vec![parent])
     }

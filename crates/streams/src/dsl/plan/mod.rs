@@ -5,6 +5,6 @@ mod lower;
 mod names;
 mod node;
 
-pub(crate) use self::graph::PlanRef;
+pub(crate) use self::graph::{PlanRef, RepartitionOptions};
 pub(crate) use self::names::prefix;
 pub(crate) use self::node::{PlanId, PlanKind};

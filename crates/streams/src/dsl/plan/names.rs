@@ -13,8 +13,12 @@ pub(crate) mod prefix {
     pub(crate) const KEY_SELECT: &str = "KSTREAM-KEY-SELECT-";
     pub(crate) const PEEK: &str = "KSTREAM-PEEK-";
     pub(crate) const FOR_EACH: &str = "KSTREAM-FOREACH-";
+    pub(crate) const PRINTER: &str = "KSTREAM-PRINTER-";
+    pub(crate) const BRANCH: &str = "KSTREAM-BRANCH-";
     pub(crate) const MERGE: &str = "KSTREAM-MERGE-";
     pub(crate) const PROCESSOR: &str = "KSTREAM-PROCESSOR-";
+    pub(crate) const PROCESS_VALUES: &str = "KSTREAM-PROCESSVALUES-";
+    pub(crate) const REPARTITION: &str = "KSTREAM-REPARTITION-";
     pub(crate) const AGGREGATE: &str = "KSTREAM-AGGREGATE-";
     pub(crate) const REDUCE: &str = "KSTREAM-REDUCE-";
     pub(crate) const TO_STREAM: &str = "KTABLE-TOSTREAM-";
