@@ -2,6 +2,7 @@
 
 mod context;
 mod fixed_key;
+mod progress;
 mod supplier;
 
 use crate::error::BoxError;
@@ -10,6 +11,7 @@ use crate::record::Record;
 pub use self::context::{Context, InitContext, TaskId};
 pub(crate) use self::context::{RecordContext, TaskContext};
 pub use self::fixed_key::{FixedKey, FixedKeyContext, FixedKeyProcessor, FixedKeyRecord};
+pub(crate) use self::progress::Progress;
 pub(crate) use self::supplier::{ProcessorSupplier, build as build_processor};
 
 /// What [`Processor::process`] returns; `?` takes any error into it.
