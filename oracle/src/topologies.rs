@@ -2,10 +2,11 @@
 
 use crate::lines::Kind;
 use crate::processors::{AddSeen, Dedup, Route};
+use crate::tables;
 use kstreams::prelude::*;
 use kstreams::topology::TopicNameExtractor;
 
-type Text = Option<String>;
+pub(crate) type Text = Option<String>;
 
 /// A topology: its name, how its output values are shown, and how it is built.
 pub(crate) struct Case {
@@ -22,7 +23,7 @@ pub(crate) fn find(name: &str) -> std::result::Result<Case, String> {
 pub(crate) fn all() -> Vec<Case> {
     let text = |name, build| Case { name, value: Kind::Text, build };
     let long = |name, build| Case { name, value: Kind::Long, build };
-    vec![
+    let mut cases = vec![
         text("map_chain", map_chain),
         text("flat_map", flat_map),
         text("merge", merge),
@@ -34,14 +35,16 @@ pub(crate) fn all() -> Vec<Case> {
         text("aggregate_delete", aggregate_delete),
         text("papi_dedup", papi_dedup),
         text("papi_children", papi_children),
-    ]
+    ];
+    cases.extend(tables::all());
+    cases
 }
 
-fn stream(builder: &StreamsBuilder, topic: &str) -> KStream<Text, Text> {
+pub(crate) fn stream(builder: &StreamsBuilder, topic: &str) -> KStream<Text, Text> {
     builder.stream(topic, Consumed::new())
 }
 
-fn first(value: &Text) -> Text {
+pub(crate) fn first(value: &Text) -> Text {
     value.as_ref().map(|value| value.chars().take(1).collect())
 }
 

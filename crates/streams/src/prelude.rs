@@ -5,7 +5,9 @@ pub use crate::dsl::{
     Grouped, KGroupedStream, KStream, KTable, Materialized, Processed, StreamsBuilder,
 };
 pub use crate::error::{BoxError, Error, ErrorKind, Result};
-pub use crate::processor::{Context, InitContext, ProcessResult, Processor, TaskId};
+pub use crate::processor::{
+    Context, InitContext, ProcessResult, Processor, TaskId, ValueContext, ValueTransformer,
+};
 pub use crate::record::{Headers, Record, RecordMetadata};
 pub use crate::runtime::{KafkaStreams, State};
 pub use crate::serde::{At, DefaultSerde, Presence, RawKey, Serde, SerdeRef};

@@ -8,7 +8,9 @@ mod grouped;
 mod options;
 mod plan;
 mod stream;
+mod stream_joins;
 mod table;
+mod table_joins;
 
 pub use self::builder::StreamsBuilder;
 pub use self::grouped::KGroupedStream;

@@ -19,12 +19,12 @@ use std::sync::Arc;
 /// the task at that record.
 #[must_use = "a stream does nothing until it is written to a topic or a store"]
 pub struct KStream<K, V> {
-    plan: PlanRef,
-    node: PlanId,
-    key: Option<SerdeRef<K>>,
-    value: Option<SerdeRef<V>>,
+    pub(super) plan: PlanRef,
+    pub(super) node: PlanId,
+    pub(super) key: Option<SerdeRef<K>>,
+    pub(super) value: Option<SerdeRef<V>>,
     /// Whether the key may have changed since the records were partitioned.
-    rekeyed: bool,
+    pub(super) rekeyed: bool,
 }
 
 impl<K, V> Clone for KStream<K, V> {

@@ -2,6 +2,7 @@
 
 mod context;
 mod supplier;
+mod value_transformer;
 
 use crate::error::BoxError;
 use crate::record::Record;
@@ -9,6 +10,7 @@ use crate::record::Record;
 pub use self::context::{Context, InitContext, TaskId};
 pub(crate) use self::context::{RecordContext, TaskContext};
 pub(crate) use self::supplier::{ProcessorSupplier, build as build_processor};
+pub use self::value_transformer::{ValueContext, ValueTransformer};
 
 /// What [`Processor::process`] returns; `?` takes any error into it.
 pub type ProcessResult = Result<(), BoxError>;
