@@ -9,6 +9,7 @@
 mod lines;
 mod processors;
 mod run;
+mod tables;
 mod topologies;
 
 use std::io::{BufWriter, Write, stdin, stdout};

@@ -8,7 +8,7 @@ pub use crate::dsl::{
 pub use crate::error::{BoxError, Error, ErrorKind, Result};
 pub use crate::processor::{
     Context, FixedKeyContext, FixedKeyProcessor, FixedKeyRecord, InitContext, ProcessResult,
-    Processor, TaskId,
+    Processor, TaskId, ValueContext, ValueTransformer,
 };
 pub use crate::record::{Headers, Record, RecordMetadata};
 pub use crate::runtime::{KafkaStreams, State};

@@ -5,9 +5,10 @@ mod papi;
 mod stateless;
 
 use crate::lines::Kind;
+use crate::tables;
 use kstreams::prelude::*;
 
-type Text = Option<String>;
+pub(crate) type Text = Option<String>;
 
 /// A topology: its name, how its output values are shown, and how it is built.
 pub(crate) struct Case {
@@ -22,7 +23,10 @@ pub(crate) fn find(name: &str) -> std::result::Result<Case, String> {
 }
 
 pub(crate) fn all() -> Vec<Case> {
-    [stateless::cases(), aggregations::cases(), papi::cases()].into_iter().flatten().collect()
+    [stateless::cases(), tables::all(), aggregations::cases(), papi::cases()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// A topology with values of text.
@@ -36,11 +40,11 @@ fn long(name: &'static str, build: fn() -> Result<Topology>) -> Case {
 }
 
 /// Keys and values of text, both may be null.
-fn stream(builder: &StreamsBuilder, topic: &str) -> KStream<Text, Text> {
+pub(crate) fn stream(builder: &StreamsBuilder, topic: &str) -> KStream<Text, Text> {
     builder.stream(topic, Consumed::new())
 }
 
 /// The first character.
-fn first(value: &Text) -> Text {
+pub(crate) fn first(value: &Text) -> Text {
     value.as_ref().map(|value| value.chars().take(1).collect())
 }

@@ -9,7 +9,9 @@ mod grouped;
 mod options;
 mod plan;
 mod stream;
+mod stream_joins;
 mod table;
+mod table_joins;
 
 pub use self::branch::BranchedKStream;
 pub use self::builder::StreamsBuilder;

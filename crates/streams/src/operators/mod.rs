@@ -13,10 +13,16 @@ mod peek;
 mod print;
 mod select_key;
 mod stream_aggregate;
+mod table_join;
+mod table_map;
+mod table_source;
+mod table_store;
 mod table_to_stream;
+mod table_transform;
+mod table_view;
 
 pub(crate) use self::branch::{Branches, branch};
-pub(crate) use self::filter::{filter, not_null_key};
+pub(crate) use self::filter::{filter, map_where_key, not_null_key};
 pub(crate) use self::flat_map::{flat_map, flat_map_values};
 pub(crate) use self::for_each::for_each;
 pub(crate) use self::map::{map, map_values};
@@ -25,7 +31,13 @@ pub(crate) use self::peek::peek;
 pub(crate) use self::print::{SharedWriter, print};
 pub(crate) use self::select_key::select_key;
 pub(crate) use self::stream_aggregate::{Aggregation, Grouping, Step, stream_aggregate};
+pub(crate) use self::table_join::{JoinSide, Joiner, merge_joined, table_join, table_join_view};
+pub(crate) use self::table_map::{TableMapping, map_view, table_map};
+pub(crate) use self::table_source::table_source;
+pub(crate) use self::table_store::{TableOwnStore, TableStore, TableToken};
 pub(crate) use self::table_to_stream::table_to_stream;
+pub(crate) use self::table_transform::{TransformSupplier, table_transform, transform_view};
+pub(crate) use self::table_view::{View, store_view};
 
 use crate::error::BoxError;
 
@@ -34,6 +46,15 @@ use crate::error::BoxError;
 pub(crate) struct Change<V> {
     pub(crate) new: Option<V>,
     pub(crate) old: Option<V>,
+    /// Whether the key has this value now; false for a change of a versioned table's past.
+    pub(crate) is_latest: bool,
+}
+
+impl<V> Change<V> {
+    /// A change to what the key has from now on.
+    pub(crate) fn latest(new: Option<V>, old: Option<V>) -> Self {
+        Change { new, old, is_latest: true }
+    }
 }
 
 /// What user code returns: its result, or an error for the processing handler.

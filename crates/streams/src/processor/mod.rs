@@ -4,6 +4,7 @@ mod context;
 mod fixed_key;
 mod progress;
 mod supplier;
+mod value_transformer;
 
 use crate::error::BoxError;
 use crate::record::Record;
@@ -11,8 +12,8 @@ use crate::record::Record;
 pub use self::context::{Context, InitContext, TaskId};
 pub(crate) use self::context::{RecordContext, TaskContext};
 pub use self::fixed_key::{FixedKey, FixedKeyContext, FixedKeyProcessor, FixedKeyRecord};
-pub(crate) use self::progress::Progress;
 pub(crate) use self::supplier::{ProcessorSupplier, build as build_processor};
+pub use self::value_transformer::{ValueContext, ValueTransformer};
 
 /// What [`Processor::process`] returns; `?` takes any error into it.
 pub type ProcessResult = Result<(), BoxError>;

@@ -1,16 +1,17 @@
 //! The plan while it is written: shared by all streams and tables of one builder.
 
-use super::names::{Names, RepartitionNames};
+use super::names::{self, Names, RepartitionNames};
 use super::node::{PlanId, PlanKind, PlanNode, RepartitionNode};
 use crate::error::Error;
 use crate::operators::not_null_key;
 use crate::serde::SerdeRef;
 use crate::task::SinkSpec;
 use crate::topology::{
-    Consumed, FailOnInvalidTimestamp, RepartitionTopic, StreamPartitioner, TopicTarget,
+    Consumed, FailOnInvalidTimestamp, NodeKind, RepartitionTopic, StreamPartitioner, TopicTarget,
     operator_kind, sink_kind, source_kind,
 };
 use std::cell::RefCell;
+use std::ops::Range;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -60,13 +61,48 @@ impl PlanRef {
     pub(crate) fn add(&self, name: String, kind: PlanKind, parents: Vec<PlanId>) -> PlanId {
         let location = Location::caller();
         let mut plan = self.0.borrow_mut();
-        plan.nodes.push(PlanNode { name, kind, parents, location });
+        plan.nodes.push(PlanNode { name, kind, parents, location, table: None });
         PlanId(plan.nodes.len() - 1)
     }
 
     /// Gives an operator another name than its generated one.
     pub(crate) fn rename(&self, id: PlanId, name: String) {
-        self.0.borrow_mut().nodes[id.0].name = name;
+        self.with_node(id, |node| {
+            if let PlanKind::TableJoin(join) = &mut node.kind {
+                let [this, other] = &mut join.sides;
+                this.name = format!("{name}-join-this");
+                other.name = format!("{name}-join-other");
+            }
+            node.name = name;
+        });
+    }
+
+    pub(super) fn with_node<R>(&self, id: PlanId, f: impl FnOnce(&mut PlanNode) -> R) -> R {
+        f(&mut self.0.borrow_mut().nodes[id.0])
+    }
+
+    /// The next number.
+    pub(crate) fn next_number(&self) -> u32 {
+        self.0.borrow().names.peek()
+    }
+
+    /// Takes a number for a store that Java names before it names the operator, which has taken the numbers from `first` on: its
+    /// own names move up by one. If other names came in between, they stay and the store comes last.
+    pub(crate) fn store_name_before(&self, id: PlanId, taken: &Range<u32>, prefix: &str) -> String {
+        let mut plan = self.0.borrow_mut();
+        let last = plan.names.next_store(prefix);
+        if plan.names.peek() != taken.end + 1 {
+            return last;
+        }
+        plan.nodes[id.0].move_names_up(taken);
+        names::store_name(prefix, taken.start)
+    }
+
+    /// Reports a mistake in the program.
+    #[track_caller]
+    pub(crate) fn fail(&self, mistake: &str) {
+        let mistake = format!("{mistake} ({})", Location::caller());
+        self.0.borrow_mut().mistake.get_or_insert(mistake);
     }
 
     pub(crate) fn node_name(&self, id: PlanId) -> String {
@@ -87,8 +123,27 @@ impl PlanRef {
         K: Clone + 'static,
         V: Clone + 'static,
     {
+        let filter = operator_kind::<(K, V), (K, V)>(not_null_key::<K, V>(key.clone()));
+        self.add_repartition_behind(base, parent, filter, key, value, options)
+    }
+
+    /// The same with what goes on in front of the topic: `filter` keeps records without a key out.
+    #[track_caller]
+    pub(crate) fn add_repartition_behind<K, V>(
+        &self,
+        base: &str,
+        parent: PlanId,
+        filter: NodeKind,
+        key: &SerdeRef<K>,
+        value: &SerdeRef<V>,
+        options: RepartitionOptions<K, V>,
+    ) -> PlanId
+    where
+        K: Clone + 'static,
+        V: Clone + 'static,
+    {
         let names = self.0.borrow_mut().names.repartition(base);
-        let RepartitionNames { topic, sink, filter, source } = names;
+        let RepartitionNames { topic, sink, filter: filter_name, source } = names;
         let topic_name: Arc<str> = topic.into();
         let sink_spec = SinkSpec {
             target: TopicTarget::Fixed(topic_name.clone()),
@@ -102,7 +157,7 @@ impl PlanRef {
         let consumed = consumed.timestamp_extractor(FailOnInvalidTimestamp);
         let name = source.clone();
         let node = RepartitionNode {
-            filter: (filter, operator_kind::<(K, V), (K, V)>(not_null_key::<K, V>(key.clone()))),
+            filter: (filter_name, filter),
             sink: (sink, sink_kind(sink_spec)),
             source: (source, source_kind(vec![topic_name.clone()], consumed)),
             topic_name,

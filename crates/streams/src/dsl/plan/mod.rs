@@ -4,7 +4,9 @@ mod graph;
 mod lower;
 mod names;
 mod node;
+mod tables;
 
 pub(crate) use self::graph::{PlanRef, RepartitionOptions};
 pub(crate) use self::names::prefix;
-pub(crate) use self::node::{PlanId, PlanKind};
+pub(crate) use self::node::{JoinSideNode, PlanId, PlanKind, TableJoinNode, TableSourceNode};
+pub(crate) use self::tables::{OldValues, TableFacts};

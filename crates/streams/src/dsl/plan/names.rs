@@ -22,7 +22,17 @@ pub(crate) mod prefix {
     pub(crate) const AGGREGATE: &str = "KSTREAM-AGGREGATE-";
     pub(crate) const REDUCE: &str = "KSTREAM-REDUCE-";
     pub(crate) const TO_STREAM: &str = "KTABLE-TOSTREAM-";
+    pub(crate) const TO_TABLE: &str = "KSTREAM-TOTABLE-";
+    pub(crate) const TABLE_SOURCE: &str = "KTABLE-SOURCE-";
+    pub(crate) const TABLE_FILTER: &str = "KTABLE-FILTER-";
+    pub(crate) const TABLE_MAP_VALUES: &str = "KTABLE-MAPVALUES-";
+    pub(crate) const TABLE_TRANSFORM: &str = "KTABLE-TRANSFORMVALUES-";
+    pub(crate) const TABLE_MERGE: &str = "KTABLE-MERGE-";
+    pub(crate) const TABLE_JOIN_THIS: &str = "KTABLE-JOINTHIS-";
+    pub(crate) const TABLE_JOIN_OTHER: &str = "KTABLE-JOINOTHER-";
 }
+
+use std::ops::Range;
 
 const REPARTITION: &str = "-repartition";
 
@@ -31,6 +41,11 @@ const REPARTITION: &str = "-repartition";
 pub(super) struct Names(u32);
 
 impl Names {
+    /// The number that the next name gets.
+    pub(super) fn peek(&self) -> u32 {
+        self.0
+    }
+
     /// `PREFIX0000000007`
     pub(super) fn next(&mut self, prefix: &str) -> String {
         let name = format!("{prefix}{:010}", self.0);
@@ -64,6 +79,22 @@ impl Names {
             }
         };
         RepartitionNames { topic, sink, filter, source }
+    }
+}
+
+/// `KTABLE-MERGE-STATE-STORE-0000000003`
+pub(super) fn store_name(prefix: &str, number: u32) -> String {
+    format!("{prefix}STATE-STORE-{number:010}")
+}
+
+/// Adds one to the number of a generated name, if it is one of those.
+pub(super) fn move_up(name: &mut String, numbers: &Range<u32>) {
+    let Some((prefix, number)) = name.rsplit_once('-').filter(|(_, number)| number.len() == 10)
+    else {
+        return;
+    };
+    if let Some(number) = number.parse().ok().filter(|number| numbers.contains(number)) {
+        *name = format!("{prefix}-{:010}", number + 1);
     }
 }
 
