@@ -6,7 +6,7 @@ use super::stream::KStream;
 use super::table::{KTable, table_token};
 use crate::error::Result;
 use crate::operators::{Change, TableOwnStore, table_source};
-use crate::topology::{Consumed, Topology, operator_kind, source_kind};
+use crate::topology::{Consumed, Topology, TopicNames, operator_kind, source_kind};
 use std::fmt;
 
 /// Builds a topology from streams.
@@ -37,17 +37,20 @@ impl StreamsBuilder {
         StreamsBuilder::default()
     }
 
-    /// The records of a topic. Reading a topic twice gives the same source twice.
+    /// The records of one topic or several. Reading a topic twice gives the same source twice.
     #[track_caller]
-    pub fn stream<K, V>(&self, topic: impl Into<String>, consumed: Consumed<K, V>) -> KStream<K, V>
+    pub fn stream<K, V>(
+        &self,
+        topics: impl Into<TopicNames>,
+        consumed: Consumed<K, V>,
+    ) -> KStream<K, V>
     where
         K: Clone + 'static,
         V: Clone + 'static,
     {
         let name = self.plan.name(consumed.name.clone(), prefix::SOURCE);
         let (key, value) = (consumed.key.clone(), consumed.value.clone());
-        let topics = vec![topic.into().into()];
-        let kind = PlanKind::Source(source_kind(topics, consumed));
+        let kind = PlanKind::Source(source_kind(topics.into().0, consumed));
         let node = self.plan.add(name, kind, Vec::new());
         KStream::new(self.plan.clone(), node, Some(key), Some(value))
     }

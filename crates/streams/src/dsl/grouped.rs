@@ -1,7 +1,7 @@
 //! `KGroupedStream`: a stream by key, on its way to a table.
 
 use super::options::Materialized;
-use super::plan::{OldValues, PlanId, PlanKind, PlanRef, TableFacts, prefix};
+use super::plan::{OldValues, PlanId, PlanKind, PlanRef, RepartitionOptions, TableFacts, prefix};
 use super::table::{KTable, table_token};
 use crate::error::BoxError;
 use crate::operators::{Aggregation, Change, Grouping, Step, stream_aggregate};
@@ -221,7 +221,10 @@ impl<K: Clone + 'static, V: Clone + 'static> KGroupedStream<K, V> {
             self.plan.skip_repartition_names(base);
             return node;
         }
-        let node = self.plan.add_repartition(base, self.node, key, value);
+        let node = {
+            let options = RepartitionOptions::default();
+            self.plan.add_repartition(base, self.node, key, value, options)
+        };
         if self.name.is_some() {
             self.repartitioned.set(Some(node));
         }

@@ -1,7 +1,7 @@
 //! Where streams meet tables: a stream that becomes a table.
 
 use super::options::Materialized;
-use super::plan::{OldValues, PlanKind, TableFacts, prefix};
+use super::plan::{OldValues, PlanKind, RepartitionOptions, TableFacts, prefix};
 use super::stream::KStream;
 use super::table::{KTable, table_token};
 use crate::operators::{Change, TableOwnStore, map_where_key, table_source};
@@ -49,8 +49,10 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
                 let value = Arc::new(OptionSerde::new(serdes.value.clone())) as SerdeRef<_>;
                 let filter = map_where_key::<K, V, Option<T>, _>(serdes.key.clone(), V::into);
                 let filter = operator_kind::<(K, V), (K, Option<T>)>(filter);
+                let behind = (self.node, filter);
+                let options = RepartitionOptions::default();
                 let parent =
-                    plan.add_repartition_behind(&name, self.node, filter, &serdes.key, &value);
+                    plan.add_repartition_behind(&name, behind, &serdes.key, &value, options);
                 (parent, to_table_kind::<K, Option<T>, T>(serdes, own))
             }
             false => (self.node, to_table_kind::<K, V, T>(serdes, own)),

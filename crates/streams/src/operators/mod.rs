@@ -3,12 +3,14 @@
 //! An operator is made from a closure as a factory (a [`NodeFactory`]) that builds the node for each task. Closures are shared by
 //! all tasks; what a task remembers is in its stores. An operator does no I/O, reads no clock and knows no task.
 
+mod branch;
 mod filter;
 mod flat_map;
 mod for_each;
 mod map;
 mod pass;
 mod peek;
+mod print;
 mod select_key;
 mod stream_aggregate;
 mod table_join;
@@ -19,12 +21,14 @@ mod table_to_stream;
 mod table_transform;
 mod table_view;
 
+pub(crate) use self::branch::{Branches, branch};
 pub(crate) use self::filter::{filter, map_where_key, not_null_key};
 pub(crate) use self::flat_map::{flat_map, flat_map_values};
 pub(crate) use self::for_each::for_each;
 pub(crate) use self::map::{map, map_values};
 pub(crate) use self::pass::pass;
 pub(crate) use self::peek::peek;
+pub(crate) use self::print::{SharedWriter, print};
 pub(crate) use self::select_key::select_key;
 pub(crate) use self::stream_aggregate::{Aggregation, Grouping, Step, stream_aggregate};
 pub(crate) use self::table_join::{JoinSide, Joiner, merge_joined, table_join, table_join_view};

@@ -173,6 +173,11 @@ impl<'a, P: Processor + ?Sized> Context<'a, P> {
         Context { task, out }
     }
 
+    /// The same context for another hand.
+    pub(super) fn again(&self) -> Self {
+        Context { task: self.task, out: self.out }
+    }
+
     /// Sends a record to all children, one after the other.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! The Processor API: user code that sees every record, keeps state, and decides where results go.
 
 mod context;
+mod fixed_key;
 mod supplier;
 mod value_transformer;
 
@@ -9,6 +10,7 @@ use crate::record::Record;
 
 pub use self::context::{Context, InitContext, TaskId};
 pub(crate) use self::context::{RecordContext, TaskContext};
+pub use self::fixed_key::{FixedKey, FixedKeyContext, FixedKeyProcessor, FixedKeyRecord};
 pub(crate) use self::supplier::{ProcessorSupplier, build as build_processor};
 pub use self::value_transformer::{ValueContext, ValueTransformer};
 

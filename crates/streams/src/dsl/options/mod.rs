@@ -1,9 +1,16 @@
 //! Options of operators: one struct each, everything optional has a default.
 
+mod branched;
 mod grouped;
 mod materialized;
+mod printed;
 mod processed;
+mod repartitioned;
 
+pub(super) use self::branched::BranchUse;
+pub use self::branched::Branched;
 pub use self::grouped::Grouped;
 pub use self::materialized::Materialized;
+pub use self::printed::Printed;
 pub use self::processed::Processed;
+pub use self::repartitioned::Repartitioned;

@@ -7,8 +7,8 @@ use crate::operators::not_null_key;
 use crate::serde::SerdeRef;
 use crate::task::SinkSpec;
 use crate::topology::{
-    Consumed, FailOnInvalidTimestamp, NodeKind, RepartitionTopic, TopicTarget, operator_kind,
-    sink_kind, source_kind,
+    Consumed, FailOnInvalidTimestamp, NodeKind, RepartitionTopic, StreamPartitioner, TopicTarget,
+    operator_kind, sink_kind, source_kind,
 };
 use std::cell::RefCell;
 use std::ops::Range;
@@ -23,6 +23,18 @@ pub(crate) struct Plan {
     names: Names,
     /// The first mistake; `build` reports it.
     pub(super) mistake: Option<String>,
+}
+
+/// What may be said about a repartition topic.
+pub(crate) struct RepartitionOptions<K, V> {
+    pub(crate) topic: RepartitionTopic,
+    pub(crate) partitioner: Option<Arc<dyn StreamPartitioner<K, V>>>,
+}
+
+impl<K, V> Default for RepartitionOptions<K, V> {
+    fn default() -> Self {
+        RepartitionOptions { topic: RepartitionTopic::default(), partitioner: None }
+    }
 }
 
 /// A plan that streams and tables share.
@@ -105,13 +117,14 @@ impl PlanRef {
         parent: PlanId,
         key: &SerdeRef<K>,
         value: &SerdeRef<V>,
+        options: RepartitionOptions<K, V>,
     ) -> PlanId
     where
         K: Clone + 'static,
         V: Clone + 'static,
     {
         let filter = operator_kind::<(K, V), (K, V)>(not_null_key::<K, V>(key.clone()));
-        self.add_repartition_behind(base, parent, filter, key, value)
+        self.add_repartition_behind(base, (parent, filter), key, value, options)
     }
 
     /// The same with what goes on in front of the topic: `filter` keeps records without a key out.
@@ -119,35 +132,51 @@ impl PlanRef {
     pub(crate) fn add_repartition_behind<K, V>(
         &self,
         base: &str,
-        parent: PlanId,
-        filter: NodeKind,
+        (parent, filter): (PlanId, NodeKind),
         key: &SerdeRef<K>,
         value: &SerdeRef<V>,
+        options: RepartitionOptions<K, V>,
     ) -> PlanId
     where
         K: Clone + 'static,
         V: Clone + 'static,
     {
         let names = self.0.borrow_mut().names.repartition(base);
-        let RepartitionNames { topic, sink, filter: filter_name, source } = names;
+        let filter = Some((names.filter.clone(), filter));
+        self.add_repartition_topic(names, (parent, filter), (key, value), options)
+    }
+
+    #[track_caller]
+    pub(crate) fn add_repartition_topic<K, V>(
+        &self,
+        names: RepartitionNames,
+        (parent, filter): (PlanId, Option<(String, NodeKind)>),
+        (key, value): (&SerdeRef<K>, &SerdeRef<V>),
+        options: RepartitionOptions<K, V>,
+    ) -> PlanId
+    where
+        K: Clone + 'static,
+        V: Clone + 'static,
+    {
+        let RepartitionNames { topic, sink, source, .. } = names;
         let topic_name: Arc<str> = topic.into();
         let sink_spec = SinkSpec {
             target: TopicTarget::Fixed(topic_name.clone()),
             internal: true,
             key: key.clone(),
             value: value.clone(),
-            partitioner: None,
+            partitioner: options.partitioner,
         };
         // The time was extracted before; a default extractor of the application is for its own inputs.
         let consumed = Consumed::with(key.clone(), value.clone());
         let consumed = consumed.timestamp_extractor(FailOnInvalidTimestamp);
         let name = source.clone();
         let node = RepartitionNode {
-            filter: (filter_name, filter),
+            filter,
             sink: (sink, sink_kind(sink_spec)),
             source: (source, source_kind(vec![topic_name.clone()], consumed)),
             topic_name,
-            topic: RepartitionTopic::default(),
+            topic: options.topic,
         };
         self.add(name, PlanKind::Repartition(Box::new(node)), vec![parent])
     }

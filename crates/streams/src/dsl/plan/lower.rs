@@ -75,8 +75,11 @@ fn add_repartition(
     parents: Vec<usize>,
 ) -> usize {
     builder.add_repartition_topic(&node.topic_name, node.topic.clone());
-    let filter = builder.add(&node.filter.0, node.filter.1.clone(), parents);
-    builder.add(&node.sink.0, node.sink.1.clone(), vec![filter]);
+    let parents = match &node.filter {
+        Some((name, filter)) => vec![builder.add(name, filter.clone(), parents)],
+        None => parents,
+    };
+    builder.add(&node.sink.0, node.sink.1.clone(), parents);
     builder.add(&node.source.0, node.source.1.clone(), Vec::new())
 }
 

@@ -13,8 +13,12 @@ pub(crate) mod prefix {
     pub(crate) const KEY_SELECT: &str = "KSTREAM-KEY-SELECT-";
     pub(crate) const PEEK: &str = "KSTREAM-PEEK-";
     pub(crate) const FOR_EACH: &str = "KSTREAM-FOREACH-";
+    pub(crate) const PRINTER: &str = "KSTREAM-PRINTER-";
+    pub(crate) const BRANCH: &str = "KSTREAM-BRANCH-";
     pub(crate) const MERGE: &str = "KSTREAM-MERGE-";
     pub(crate) const PROCESSOR: &str = "KSTREAM-PROCESSOR-";
+    pub(crate) const PROCESS_VALUES: &str = "KSTREAM-PROCESSVALUES-";
+    pub(crate) const REPARTITION: &str = "KSTREAM-REPARTITION-";
     pub(crate) const AGGREGATE: &str = "KSTREAM-AGGREGATE-";
     pub(crate) const REDUCE: &str = "KSTREAM-REDUCE-";
     pub(crate) const TO_STREAM: &str = "KTABLE-TOSTREAM-";
@@ -26,6 +30,11 @@ pub(crate) mod prefix {
     pub(crate) const TABLE_MERGE: &str = "KTABLE-MERGE-";
     pub(crate) const TABLE_JOIN_THIS: &str = "KTABLE-JOINTHIS-";
     pub(crate) const TABLE_JOIN_OTHER: &str = "KTABLE-JOINOTHER-";
+    pub(crate) const TABLE_SELECT: &str = "KTABLE-SELECT-";
+    pub(crate) const TABLE_AGGREGATE: &str = "KTABLE-AGGREGATE-";
+    pub(crate) const TABLE_REDUCE: &str = "KTABLE-REDUCE-";
+    pub(crate) const JOIN: &str = "KSTREAM-JOIN-";
+    pub(crate) const LEFT_JOIN: &str = "KSTREAM-LEFTJOIN-";
 }
 
 use std::ops::Range;
@@ -94,11 +103,12 @@ pub(super) fn move_up(name: &mut String, numbers: &Range<u32>) {
     }
 }
 
-pub(super) struct RepartitionNames {
-    pub(super) topic: String,
-    pub(super) sink: String,
-    pub(super) filter: String,
-    pub(super) source: String,
+/// The names of a repartition topic, without the application's prefix, and of the nodes around it.
+pub(crate) struct RepartitionNames {
+    pub(crate) topic: String,
+    pub(crate) sink: String,
+    pub(crate) filter: String,
+    pub(crate) source: String,
 }
 
 /// Whether a name looks like a generated one: `KSTREAM.*-[0-9]{10}`.

@@ -64,8 +64,8 @@ pub(crate) struct JoinSideNode {
 pub(crate) struct RepartitionNode {
     pub(crate) topic_name: Arc<str>,
     pub(crate) topic: RepartitionTopic,
-    /// Keeps records without a key out.
-    pub(crate) filter: (String, NodeKind),
+    /// Keeps records without a key out, where there may be any.
+    pub(crate) filter: Option<(String, NodeKind)>,
     pub(crate) sink: (String, NodeKind),
     pub(crate) source: (String, NodeKind),
 }

@@ -1,11 +1,9 @@
-//! The topologies of `tests/java/Oracle.java` that have tables, written with kstreams.
+//! Tables and their joins.
 
-use crate::lines::Kind;
-use crate::topologies::{Case, Text, first, stream};
+use super::{Case, Text, first, stream, text};
 use kstreams::prelude::*;
 
-pub(crate) fn all() -> Vec<Case> {
-    let text = |name, build| Case { name, value: Kind::Text, build };
+pub(super) fn cases() -> Vec<Case> {
     vec![
         text("table", source),
         text("table_filter", filter),
