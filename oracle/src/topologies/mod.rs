@@ -23,7 +23,10 @@ pub(crate) fn find(name: &str) -> std::result::Result<Case, String> {
 }
 
 pub(crate) fn all() -> Vec<Case> {
-    [stateless::cases(), tables::cases(), aggregations::cases(), papi::cases()].into_iter().flatten().collect()
+    [stateless::cases(), tables::cases(), aggregations::cases(), papi::cases()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// A topology with values of text.

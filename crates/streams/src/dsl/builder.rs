@@ -6,7 +6,7 @@ use super::stream::KStream;
 use super::table::{KTable, table_token};
 use crate::error::Result;
 use crate::operators::{Change, TableOwnStore, table_source};
-use crate::topology::{Consumed, Topology, TopicNames, operator_kind, source_kind};
+use crate::topology::{Consumed, TopicNames, Topology, operator_kind, source_kind};
 use std::fmt;
 
 /// Builds a topology from streams.
