@@ -9,7 +9,6 @@
 mod lines;
 mod processors;
 mod run;
-mod tables;
 mod topologies;
 
 use std::io::{BufWriter, Write, stdin, stdout};

@@ -3,12 +3,12 @@
 mod aggregations;
 mod papi;
 mod stateless;
+mod tables;
 
 use crate::lines::Kind;
-use crate::tables;
 use kstreams::prelude::*;
 
-pub(crate) type Text = Option<String>;
+type Text = Option<String>;
 
 /// A topology: its name, how its output values are shown, and how it is built.
 pub(crate) struct Case {
@@ -23,7 +23,7 @@ pub(crate) fn find(name: &str) -> std::result::Result<Case, String> {
 }
 
 pub(crate) fn all() -> Vec<Case> {
-    [stateless::cases(), tables::all(), aggregations::cases(), papi::cases()]
+    [stateless::cases(), tables::cases(), aggregations::cases(), papi::cases()]
         .into_iter()
         .flatten()
         .collect()
@@ -40,11 +40,11 @@ fn long(name: &'static str, build: fn() -> Result<Topology>) -> Case {
 }
 
 /// Keys and values of text, both may be null.
-pub(crate) fn stream(builder: &StreamsBuilder, topic: &str) -> KStream<Text, Text> {
+fn stream(builder: &StreamsBuilder, topic: &str) -> KStream<Text, Text> {
     builder.stream(topic, Consumed::new())
 }
 
 /// The first character.
-pub(crate) fn first(value: &Text) -> Text {
+fn first(value: &Text) -> Text {
     value.as_ref().map(|value| value.chars().take(1).collect())
 }

@@ -6,6 +6,7 @@
 mod branch;
 mod builder;
 mod grouped;
+mod grouped_table;
 mod options;
 mod plan;
 mod stream;
@@ -16,6 +17,9 @@ mod table_joins;
 pub use self::branch::BranchedKStream;
 pub use self::builder::StreamsBuilder;
 pub use self::grouped::KGroupedStream;
-pub use self::options::{Branched, Grouped, Materialized, Printed, Processed, Repartitioned};
+pub use self::grouped_table::KGroupedTable;
+pub use self::options::{
+    Branched, Grouped, Joined, Materialized, Printed, Processed, Repartitioned,
+};
 pub use self::stream::KStream;
 pub use self::table::KTable;

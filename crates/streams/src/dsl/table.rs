@@ -1,12 +1,13 @@
 //! `KTable`: the latest value of each key.
 
-use super::options::{Materialized, Processed};
+use super::grouped_table::KGroupedTable;
+use super::options::{Grouped, Materialized, Processed};
 use super::plan::{OldValues, PlanId, PlanKind, PlanRef, TableFacts, prefix};
 use super::stream::KStream;
 use crate::error::{BoxError, Result};
 use crate::operators::{
-    Change, TableMapping, TableOwnStore, TableToken, TransformSupplier, View, map_view, store_view,
-    table_map, table_to_stream, table_transform, transform_view,
+    Change, GroupSerdes, TableMapping, TableOwnStore, TableToken, TransformSupplier, View,
+    map_view, store_view, table_group, table_map, table_to_stream, table_transform, transform_view,
 };
 use crate::processor::{InitContext, ValueTransformer};
 use crate::serde::{OptionSerde, SerdeRef};
@@ -397,6 +398,49 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
         F: Fn(&K, &Option<V>) -> K2 + Send + Sync + 'static,
     {
         self.to_stream().select_key(selector)
+    }
+
+    /// Groups the entries by a new key, with a new value: what [`KGroupedTable`] aggregates. An entry whose new key or value is null
+    /// belongs to no group.
+    #[track_caller]
+    pub fn group_by<K2, V2, F>(
+        &self,
+        selector: F,
+        grouped: Grouped<K2, V2>,
+    ) -> KGroupedTable<K2, V2>
+    where
+        K2: Clone + PartialEq + 'static,
+        V2: Clone + 'static,
+        F: Fn(&K, V) -> (K2, V2) + Send + Sync + 'static,
+    {
+        self.try_group_by(move |key, value| Ok(selector(key, value)), grouped)
+    }
+
+    /// As [`Self::group_by`]; the closure may fail.
+    #[track_caller]
+    pub fn try_group_by<K2, V2, F>(
+        &self,
+        selector: F,
+        grouped: Grouped<K2, V2>,
+    ) -> KGroupedTable<K2, V2>
+    where
+        K2: Clone + PartialEq + 'static,
+        V2: Clone + 'static,
+        F: Fn(&K, V) -> Result<(K2, V2), BoxError> + Send + Sync + 'static,
+    {
+        let plan = &self.plan;
+        let node_name = plan.name(grouped.name.clone(), prefix::TABLE_SELECT);
+        let (key, value) = (grouped.key.resolve(None), grouped.value.resolve(None));
+        let (Some(key), Some(value)) = (key, value) else {
+            plan.fail_without_serdes("group_by");
+            return KGroupedTable::new(plan.clone(), self.node, grouped.name, None);
+        };
+        let serdes = GroupSerdes { key: key.clone(), value: value.clone() };
+        let factory = table_group::<K, V, K2, V2, F>(selector, serdes);
+        let kind = operator_kind::<(K, Change<V>), (K2, Change<V2>)>(factory);
+        let node = plan.add(node_name, PlanKind::Node(kind), vec![self.node]);
+        plan.send_old_values(self.node, true);
+        KGroupedTable::new(plan.clone(), node, grouped.name, Some((key, value)))
     }
 
     /// The name under which the table can be read from outside, if it was given one.

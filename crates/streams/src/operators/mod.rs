@@ -4,6 +4,7 @@
 //! all tasks; what a task remembers is in its stores. An operator does no I/O, reads no clock and knows no task.
 
 mod branch;
+mod change_serde;
 mod filter;
 mod flat_map;
 mod for_each;
@@ -13,6 +14,9 @@ mod peek;
 mod print;
 mod select_key;
 mod stream_aggregate;
+mod stream_table_join;
+mod table_aggregate;
+mod table_group;
 mod table_join;
 mod table_map;
 mod table_source;
@@ -22,6 +26,7 @@ mod table_transform;
 mod table_view;
 
 pub(crate) use self::branch::{Branches, branch};
+pub(crate) use self::change_serde::ChangeSerde;
 pub(crate) use self::filter::{filter, map_where_key, not_null_key};
 pub(crate) use self::flat_map::{flat_map, flat_map_values};
 pub(crate) use self::for_each::for_each;
@@ -31,6 +36,9 @@ pub(crate) use self::peek::peek;
 pub(crate) use self::print::{SharedWriter, print};
 pub(crate) use self::select_key::select_key;
 pub(crate) use self::stream_aggregate::{Aggregation, Grouping, Step, stream_aggregate};
+pub(crate) use self::stream_table_join::{Lookup, LookupJoiner, stream_table_join};
+pub(crate) use self::table_aggregate::{AddAndSubtract, TableAggregation, table_aggregate};
+pub(crate) use self::table_group::{GroupSerdes, table_group};
 pub(crate) use self::table_join::{JoinSide, Joiner, merge_joined, table_join, table_join_view};
 pub(crate) use self::table_map::{TableMapping, map_view, table_map};
 pub(crate) use self::table_source::table_source;

@@ -13,6 +13,11 @@ use std::sync::Arc;
 pub(crate) trait TableView<K, V> {
     /// The value and its time.
     fn get(&self, key: &K) -> Result<Option<(V, i64)>>;
+
+    /// The same for a record of that time: the value then, if the table knows its past, else the value now.
+    fn get_for(&self, key: &K, _timestamp: i64) -> Result<Option<(V, i64)>> {
+        self.get(key)
+    }
 }
 
 /// A view that operators of one task share.

@@ -2,6 +2,7 @@
 
 mod branched;
 mod grouped;
+mod joined;
 mod materialized;
 mod printed;
 mod processed;
@@ -10,6 +11,7 @@ mod repartitioned;
 pub(super) use self::branched::BranchUse;
 pub use self::branched::Branched;
 pub use self::grouped::Grouped;
+pub use self::joined::Joined;
 pub use self::materialized::Materialized;
 pub use self::printed::Printed;
 pub use self::processed::Processed;

@@ -1,13 +1,13 @@
 //! The plan while it is written: shared by all streams and tables of one builder.
 
 use super::names::{self, Names, RepartitionNames};
-use super::node::{PlanId, PlanKind, PlanNode, RepartitionNode};
+use super::node::{KeyFilter, PlanId, PlanKind, PlanNode, RepartitionNode};
 use crate::error::Error;
-use crate::operators::not_null_key;
+use crate::operators::{not_null_key, pass};
 use crate::serde::SerdeRef;
 use crate::task::SinkSpec;
 use crate::topology::{
-    Consumed, FailOnInvalidTimestamp, NodeKind, RepartitionTopic, StreamPartitioner, TopicTarget,
+    Consumed, FailOnInvalidTimestamp, RepartitionTopic, StreamPartitioner, TopicTarget,
     operator_kind, sink_kind, source_kind,
 };
 use std::cell::RefCell;
@@ -61,7 +61,15 @@ impl PlanRef {
     pub(crate) fn add(&self, name: String, kind: PlanKind, parents: Vec<PlanId>) -> PlanId {
         let location = Location::caller();
         let mut plan = self.0.borrow_mut();
-        plan.nodes.push(PlanNode { name, kind, parents, location, table: None });
+        plan.nodes.push(PlanNode {
+            name,
+            kind,
+            parents,
+            location,
+            table: None,
+            wants_null_keys: false,
+            repartitioned: None,
+        });
         PlanId(plan.nodes.len() - 1)
     }
 
@@ -123,27 +131,34 @@ impl PlanRef {
         K: Clone + 'static,
         V: Clone + 'static,
     {
-        let filter = operator_kind::<(K, V), (K, V)>(not_null_key::<K, V>(key.clone()));
-        self.add_repartition_behind(base, parent, filter, key, value, options)
+        let names = self.0.borrow_mut().names.repartition(base);
+        let filter = KeyFilter {
+            name: names.filter.clone(),
+            strict: operator_kind::<(K, V), (K, V)>(not_null_key::<K, V>(key.clone())),
+            lenient: operator_kind::<(K, V), (K, V)>(pass::<K, V>()),
+        };
+        self.add_repartition_topic(names, (parent, Some(filter)), (key, value), options)
     }
 
-    /// The same with what goes on in front of the topic: `filter` keeps records without a key out.
+    /// The names around a repartition topic of `base`.
+    pub(crate) fn repartition_names(&self, base: &str) -> RepartitionNames {
+        self.0.borrow_mut().names.repartition(base)
+    }
+
+    /// Adds a repartition topic with what goes on in front of it.
     #[track_caller]
-    pub(crate) fn add_repartition_behind<K, V>(
+    pub(crate) fn add_repartition_topic<K, V>(
         &self,
-        base: &str,
-        parent: PlanId,
-        filter: NodeKind,
-        key: &SerdeRef<K>,
-        value: &SerdeRef<V>,
+        names: RepartitionNames,
+        (parent, filter): (PlanId, Option<KeyFilter>),
+        (key, value): (&SerdeRef<K>, &SerdeRef<V>),
         options: RepartitionOptions<K, V>,
     ) -> PlanId
     where
         K: Clone + 'static,
         V: Clone + 'static,
     {
-        let names = self.0.borrow_mut().names.repartition(base);
-        let RepartitionNames { topic, sink, filter: filter_name, source } = names;
+        let RepartitionNames { topic, sink, source, .. } = names;
         let topic_name: Arc<str> = topic.into();
         let sink_spec = SinkSpec {
             target: TopicTarget::Fixed(topic_name.clone()),
@@ -157,7 +172,7 @@ impl PlanRef {
         let consumed = consumed.timestamp_extractor(FailOnInvalidTimestamp);
         let name = source.clone();
         let node = RepartitionNode {
-            filter: (filter_name, filter),
+            filter,
             sink: (sink, sink_kind(sink_spec)),
             source: (source, source_kind(vec![topic_name.clone()], consumed)),
             topic_name,
@@ -169,6 +184,38 @@ impl PlanRef {
     /// Takes three numbers, as a repartition that is used a second time does in Java.
     pub(crate) fn skip_repartition_names(&self, base: &str) {
         self.0.borrow_mut().names.repartition(base);
+    }
+
+    /// The node below which the records of `stream` are partitioned by their key, for a join of that name. Joins without a name
+    /// share one topic, named after the stream's operator.
+    #[track_caller]
+    pub(crate) fn repartition_for_join<K, V>(
+        &self,
+        stream: PlanId,
+        name: Option<&str>,
+        key: &SerdeRef<K>,
+        value: &SerdeRef<V>,
+    ) -> PlanId
+    where
+        K: Clone + 'static,
+        V: Clone + 'static,
+    {
+        let own_name = self.node_name(stream);
+        let base = name.unwrap_or(&own_name);
+        let used = self.with_node(stream, |node| node.repartitioned);
+        if let Some(used) = used.filter(|_| base == own_name) {
+            self.skip_repartition_names(base);
+            return used;
+        }
+        let options = RepartitionOptions::default();
+        let repartitioned = self.add_repartition(base, stream, key, value, options);
+        self.with_node(stream, |node| node.repartitioned = Some(repartitioned));
+        repartitioned
+    }
+
+    /// Keeps records without a key for a join that has results for them: no repartition topic above it drops them.
+    pub(crate) fn want_null_keys(&self, join: PlanId) {
+        self.with_node(join, |node| node.wants_null_keys = true);
     }
 
     /// Reports that neither options nor stream have a serde.

@@ -1,7 +1,7 @@
 //! From plan to topology: the only place where the DSL calls the topology builder.
 
 use super::graph::Plan;
-use super::node::{PlanKind, PlanNode, RepartitionNode, TableJoinNode};
+use super::node::{KeyFilter, PlanKind, PlanNode, RepartitionNode, TableJoinNode};
 use crate::error::{Error, Result};
 use crate::topology::{NodeKind, Topology, TopologyBuilder};
 use std::collections::BTreeMap;
@@ -16,7 +16,8 @@ pub(super) fn lower(plan: &Plan) -> Result<Topology> {
     // The physical node that a plan node's children hang on.
     let mut outputs: Vec<usize> = Vec::new();
     let mut sources: BTreeMap<Vec<Arc<str>>, usize> = BTreeMap::new();
-    for node in &plan.nodes {
+    let keeps_null_keys = keeping_null_keys(plan);
+    for (place, node) in plan.nodes.iter().enumerate() {
         let parents: Vec<usize> = node.parents.iter().map(|parent| outputs[parent.0]).collect();
         let output = match &node.kind {
             PlanKind::Source(kind) => add_source(&mut builder, &mut sources, &node.name, kind),
@@ -36,7 +37,9 @@ pub(super) fn lower(plan: &Plan) -> Result<Topology> {
                 }
                 index
             }
-            PlanKind::Repartition(node) => add_repartition(&mut builder, node, parents),
+            PlanKind::Repartition(node) => {
+                add_repartition(&mut builder, node, parents, keeps_null_keys[place])
+            }
             PlanKind::TableSource(table) => {
                 let (name, source) = &table.source;
                 let source = builder.add(name, source.clone(), Vec::new());
@@ -56,6 +59,19 @@ pub(super) fn lower(plan: &Plan) -> Result<Topology> {
     builder.build()
 }
 
+/// Above which nodes there is a join, near or far, that wants records without a key.
+fn keeping_null_keys(plan: &Plan) -> Vec<bool> {
+    let mut keeping = vec![false; plan.nodes.len()];
+    for (place, node) in plan.nodes.iter().enumerate().rev() {
+        if node.wants_null_keys || keeping[place] {
+            for parent in &node.parents {
+                keeping[parent.0] = true;
+            }
+        }
+    }
+    keeping
+}
+
 /// Adds a source, unless the same topics have one already.
 fn add_source(
     builder: &mut TopologyBuilder,
@@ -73,10 +89,17 @@ fn add_repartition(
     builder: &mut TopologyBuilder,
     node: &RepartitionNode,
     parents: Vec<usize>,
+    keeps_null_keys: bool,
 ) -> usize {
     builder.add_repartition_topic(&node.topic_name, node.topic.clone());
-    let filter = builder.add(&node.filter.0, node.filter.1.clone(), parents);
-    builder.add(&node.sink.0, node.sink.1.clone(), vec![filter]);
+    let parents = match &node.filter {
+        Some(KeyFilter { name, lenient, .. }) if keeps_null_keys => {
+            vec![builder.add(name, lenient.clone(), parents)]
+        }
+        Some(KeyFilter { name, strict, .. }) => vec![builder.add(name, strict.clone(), parents)],
+        None => parents,
+    };
+    builder.add(&node.sink.0, node.sink.1.clone(), parents);
     builder.add(&node.source.0, node.source.1.clone(), Vec::new())
 }
 

@@ -7,6 +7,8 @@ mod node;
 mod tables;
 
 pub(crate) use self::graph::{PlanRef, RepartitionOptions};
-pub(crate) use self::names::prefix;
-pub(crate) use self::node::{JoinSideNode, PlanId, PlanKind, TableJoinNode, TableSourceNode};
+pub(crate) use self::names::{RepartitionNames, prefix};
+pub(crate) use self::node::{
+    JoinSideNode, KeyFilter, PlanId, PlanKind, TableJoinNode, TableSourceNode,
+};
 pub(crate) use self::tables::{OldValues, TableFacts};

@@ -30,6 +30,11 @@ pub(crate) mod prefix {
     pub(crate) const TABLE_MERGE: &str = "KTABLE-MERGE-";
     pub(crate) const TABLE_JOIN_THIS: &str = "KTABLE-JOINTHIS-";
     pub(crate) const TABLE_JOIN_OTHER: &str = "KTABLE-JOINOTHER-";
+    pub(crate) const TABLE_SELECT: &str = "KTABLE-SELECT-";
+    pub(crate) const TABLE_AGGREGATE: &str = "KTABLE-AGGREGATE-";
+    pub(crate) const TABLE_REDUCE: &str = "KTABLE-REDUCE-";
+    pub(crate) const JOIN: &str = "KSTREAM-JOIN-";
+    pub(crate) const LEFT_JOIN: &str = "KSTREAM-LEFTJOIN-";
 }
 
 use std::ops::Range;
@@ -98,11 +103,12 @@ pub(super) fn move_up(name: &mut String, numbers: &Range<u32>) {
     }
 }
 
-pub(super) struct RepartitionNames {
-    pub(super) topic: String,
-    pub(super) sink: String,
-    pub(super) filter: String,
-    pub(super) source: String,
+/// The names of a repartition topic, without the application's prefix, and of the nodes around it.
+pub(crate) struct RepartitionNames {
+    pub(crate) topic: String,
+    pub(crate) sink: String,
+    pub(crate) filter: String,
+    pub(crate) source: String,
 }
 
 /// Whether a name looks like a generated one: `KSTREAM.*-[0-9]{10}`.

@@ -18,6 +18,10 @@ pub(crate) struct PlanNode {
     pub(crate) location: &'static Location<'static>,
     /// Set if the node gives the changes of a table.
     pub(crate) table: Option<TableFacts>,
+    /// Whether the node wants records without a key: a left or outer join.
+    pub(crate) wants_null_keys: bool,
+    /// The repartition topic that was last put behind the node for a join.
+    pub(crate) repartitioned: Option<PlanId>,
 }
 
 /// What a node is.
@@ -60,12 +64,18 @@ pub(crate) struct JoinSideNode {
     pub(crate) reads: Vec<Arc<str>>,
 }
 
+/// The node in front of a repartition topic, which keeps records without a key out unless a join behind the topic wants them.
+pub(crate) struct KeyFilter {
+    pub(crate) name: String,
+    pub(crate) strict: NodeKind,
+    pub(crate) lenient: NodeKind,
+}
+
 /// A repartition topic with the nodes around it.
 pub(crate) struct RepartitionNode {
     pub(crate) topic_name: Arc<str>,
     pub(crate) topic: RepartitionTopic,
-    /// Keeps records without a key out.
-    pub(crate) filter: (String, NodeKind),
+    pub(crate) filter: Option<KeyFilter>,
     pub(crate) sink: (String, NodeKind),
     pub(crate) source: (String, NodeKind),
 }

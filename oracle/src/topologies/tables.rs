@@ -1,11 +1,9 @@
-//! The topologies of `tests/java/Oracle.java` that have tables, written with kstreams.
+//! Tables and their joins.
 
-use crate::lines::Kind;
-use crate::topologies::{Case, Text, first, stream};
+use super::{Case, Text, first, long, stream, text};
 use kstreams::prelude::*;
 
-pub(crate) fn all() -> Vec<Case> {
-    let text = |name, build| Case { name, value: Kind::Text, build };
+pub(super) fn cases() -> Vec<Case> {
     vec![
         text("table", source),
         text("table_filter", filter),
@@ -13,6 +11,12 @@ pub(crate) fn all() -> Vec<Case> {
         text("table_filter_not_map", filter_not_map),
         text("to_table", to_table),
         text("table_transform", transform),
+        long("table_group_count", group_count),
+        text("table_group_reduce", group_reduce),
+        text("table_group_aggregate", group_aggregate),
+        text("st_inner", stream_inner),
+        text("st_left", stream_left),
+        text("st_left_rekeyed", stream_left_rekeyed),
         text("tt_inner", inner),
         text("tt_left", left),
         text("tt_outer", outer),
@@ -128,4 +132,64 @@ fn filtered() -> Result<Topology> {
     let marked = table(&builder, "b").map_values(|v| v + "'");
     let joined = long.outer_join(&marked, cat).named("tj").materialized(Materialized::named("j"));
     out(builder, &joined)
+}
+
+fn group_count() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    stored(&builder, "a", "st")
+        .group_by(|_, v| (v.chars().take(1).collect::<String>(), v), Grouped::new())
+        .count(Materialized::named("c"))
+        .to_stream()
+        .to("out", Produced::new());
+    builder.build()
+}
+
+fn group_reduce() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let reduced = stored(&builder, "a", "st")
+        .group_by(|_, v| (v.chars().take(1).collect::<String>(), v), Grouped::new())
+        .reduce(|g, v| g + "+" + &v, |g, v| g + "-" + &v, Materialized::named("r"));
+    out(builder, &reduced)
+}
+
+fn group_aggregate() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let size = |v: &String| if v.chars().count() > 2 { "long" } else { "short" }.to_string();
+    let aggregated =
+        stored(&builder, "a", "st").group_by(move |_, v| (size(&v), v), Grouped::new()).aggregate(
+            String::new,
+            |_, g, v| g + "+" + &v,
+            |_, g, v| g + "-" + &v,
+            Materialized::named("g"),
+        );
+    out(builder, &aggregated)
+}
+
+/// The concatenation of a stream's value and a table's.
+fn found(a: &Text, b: Option<&String>) -> String {
+    cat(a.as_ref(), b)
+}
+
+fn stream_inner() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let a = stream(&builder, "a");
+    let b = builder.table::<Text, String>("b", Consumed::new(), Materialized::named("t"));
+    a.join_table(&b, |a, b| found(a, Some(b)), Joined::new()).to("out", Produced::new());
+    builder.build()
+}
+
+fn stream_left() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let a = stream(&builder, "a");
+    let b = builder.table::<Text, String>("b", Consumed::new(), Materialized::named("t"));
+    a.left_join_table(&b, found, Joined::new()).to("out", Produced::new());
+    builder.build()
+}
+
+fn stream_left_rekeyed() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let a = stream(&builder, "a").select_key(|_, v| first(v));
+    let b = builder.table::<Text, String>("b", Consumed::new(), Materialized::named("t"));
+    a.left_join_table(&b, found, Joined::new()).to("out", Produced::new());
+    builder.build()
 }
