@@ -6,9 +6,8 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::processor::TaskId;
-use crate::state::{RestoreBatch, StoreBudget, StoreFormat, StoreSpec, TaskBackends};
+use crate::state::{RestoreBatch, Restored, StoreBudget, StoreSpec, TaskBackends};
 use crate::topology::{ChangelogTopic, Graph};
-use byteview::ByteView;
 use kstreams_protocol::batch::RecordReader;
 use std::sync::Arc;
 
@@ -19,10 +18,9 @@ pub(crate) struct RestoreStore {
     pub(crate) position: Option<i64>,
     end: Option<i64>,
     spec: StoreSpec,
+    rows: Restored,
     pending: RestoreBatch,
     restored: u64,
-    /// For the bytes of a value.
-    scratch: Vec<u8>,
 }
 
 /// A task that is not running yet.
@@ -46,14 +44,15 @@ impl Restoring {
         for spec in graph.stores.iter().filter(|spec| used.contains(&spec.name)) {
             let Some(changelog) = ChangelogTopic::of(application_id, spec) else { continue };
             let position = backends.offset(spec, &changelog.name)?;
+            let rows = Restored::begin(spec, &mut backends)?;
             stores.push(RestoreStore {
                 changelog: changelog.name,
                 position,
                 end: None,
                 spec: spec.clone(),
+                rows,
                 pending: RestoreBatch::new(budget.read_cache.clone()),
                 restored: 0,
-                scratch: Vec::new(),
             });
         }
         Ok(Restoring { id, stores, backends })
@@ -100,7 +99,7 @@ impl Restoring {
                         .context(format!("topic {changelog}, partition {}", id.partition))
                 })?;
                 let Some(record) = record else { break };
-                store.take(record.key, record.value, record.timestamp);
+                store.take(record.key, record.value, record.timestamp)?;
             }
         }
         store.position = Some(next_offset);
@@ -143,23 +142,15 @@ impl RestoreStore {
         self.end
     }
 
-    fn take(&mut self, key: Option<&[u8]>, value: Option<&[u8]>, timestamp: i64) {
-        let Some(key) = key else { return };
-        let value = value.map(|value| match self.spec.format {
-            StoreFormat::Plain => ByteView::from(value),
-            StoreFormat::Timestamped => {
-                self.scratch.clear();
-                self.scratch.extend_from_slice(&timestamp.to_be_bytes());
-                self.scratch.extend_from_slice(value);
-                ByteView::from(&self.scratch[..])
-            }
-        });
+    fn take(&mut self, key: Option<&[u8]>, value: Option<&[u8]>, timestamp: i64) -> Result<()> {
+        let Some(key) = key else { return Ok(()) };
         self.restored += 1;
-        self.pending.put(key, value);
+        self.rows.take(&mut self.pending, key, value, timestamp)
     }
 
     fn write(&mut self, backends: &mut TaskBackends) -> Result<()> {
         let Some(position) = self.position else { return Ok(()) };
-        backends.restore(&self.spec, &mut self.pending, &self.changelog, position)
+        let clock = self.rows.clock();
+        backends.restore(&self.spec, &mut self.pending, &self.changelog, position, clock)
     }
 }

@@ -7,7 +7,6 @@ use super::source::SourceSettings;
 use crate::config::Compatibility;
 use crate::error::{Error, ErrorKind, Result};
 use crate::processor::{TaskContext, TaskId};
-use crate::record::Headers;
 use crate::state::{LogRecord, StoreBudget, StoreSet, TaskBackends};
 use crate::topology::erased::{Close, Fault};
 use crate::topology::{ChangelogTopic, TaskNodes, Topology};
@@ -199,12 +198,11 @@ impl StreamTask {
 
     fn log_changes(&self) -> Result<()> {
         let mut collector = self.collector.borrow_mut();
-        let headers = Headers::new();
-        self.stores.drain_changelogs(|place, LogRecord { key, value, timestamp }| {
+        self.stores.drain_changelogs(|place, LogRecord { key, value, timestamp, headers }| {
             let Some(topic) = self.changelogs[place] else { return Ok(()) };
             // A changelog's partition is the task's; it is never hashed again.
             let placement = Placement::Partition(self.context.task_id.partition);
-            let record = Outgoing { timestamp, key: Some(key), value, headers: &headers };
+            let record = Outgoing { timestamp, key: Some(key), value, headers };
             collector.append(topic, placement, record)
         })
     }

@@ -152,7 +152,7 @@ impl TopologyTestDriver {
     pub fn store<S: StoreType>(&self, token: &StoreToken<S>) -> Result<S> {
         let name = [token.spec.name.clone()];
         for task in &self.tasks {
-            if task.stores().layers(token.name()).is_ok() {
+            if task.stores().has(token.name()) {
                 let context = task.context();
                 let (stores, node) = (task.stores(), "test");
                 return InitContext { task: context, stores, node, connected: &name }.store(token);
