@@ -2,8 +2,11 @@
 
 pub use crate::config::StreamsConfig;
 pub use crate::dsl::{
-    Branched, BranchedKStream, Grouped, Joined, KGroupedStream, KGroupedTable, KStream, KTable,
-    Materialized, Printed, Processed, Repartitioned, StreamsBuilder,
+    Branched, BranchedKStream, CogroupedKStream, EmitStrategy, Grouped, JoinWindows, Joined,
+    KGroupedStream, KGroupedTable, KStream, KTable, Materialized, Printed, Processed,
+    Repartitioned, SessionWindowedCogroupedKStream, SessionWindowedKStream, SessionWindows,
+    SlidingWindows, StreamJoined, StreamsBuilder, TimeWindowedCogroupedKStream,
+    TimeWindowedKStream, TimeWindows, UnlimitedWindows, days, hours, millis, minutes, seconds,
 };
 pub use crate::error::{BoxError, Error, ErrorKind, Result};
 pub use crate::processor::{

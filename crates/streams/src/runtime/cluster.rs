@@ -203,7 +203,7 @@ impl Cluster {
                 topology: topology.clone(),
                 application_id: settings.application_id.clone(),
                 source: settings.source.clone(),
-                compatibility: settings.compatibility,
+                rules: settings.rules,
             },
             group: GroupConfig {
                 session_timeout: limits.session,

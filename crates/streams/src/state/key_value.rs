@@ -260,12 +260,6 @@ impl<K: 'static, V: 'static> TimestampedKeyValueStore<K, V> {
         layers.sends_old_values = sends_old_values;
         true
     }
-
-    /// From now on a change of the record cache carries the value before it.
-    #[allow(dead_code, reason = "for the operators of tables and windows")]
-    pub(crate) fn send_old_values(&self) {
-        self.0.layers.borrow_mut().sends_old_values = true;
-    }
 }
 
 macro_rules! store_type {

@@ -7,7 +7,6 @@
 mod codec;
 mod directory;
 pub(crate) mod engine;
-#[allow(dead_code, reason = "for the operators of stream-stream joins")]
 mod join_list;
 mod key_order;
 mod key_value;

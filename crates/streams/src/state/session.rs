@@ -282,13 +282,11 @@ impl<K: 'static, V: 'static> SessionStore<K, V> {
     }
 
     /// From now on a change of the record cache carries the value before it.
-    #[allow(dead_code, reason = "for the operators of tables and windows")]
     pub(crate) fn send_old_values(&self) {
         self.0.layers.borrow_mut().sends_old_values = true;
     }
 
     /// Whether changes are kept back until the next commit; then `listener` gets them, else the caller forwards them itself.
-    #[allow(dead_code, reason = "for the operators of tables and windows")]
     pub(crate) fn forward_changes(
         &self,
         listener: impl Fn(TableChange<SessionWindowed<K>, V>, Headers) -> Result<(), Fault> + 'static,

@@ -6,11 +6,12 @@
 
 use super::engine::{Backend, CommitBatch, DiskBackend, Engine, MemoryBackend};
 use super::layers::{
-    KeyValueLayers, LogMode, LogRecord, StoreBudget, StoreClock, StoreLayers, VersionedLayers,
+    KeyValueLayers, LogRecord, StoreBudget, StoreClock, StoreLayers, VersionedLayers,
     VersionedSettings, WindowLayers, WindowSettings,
 };
 use super::restore_batch::RestoreBatch;
 use super::spec::StoreSpec;
+use crate::config::Compatibility;
 use crate::error::{Error, Result};
 use crate::processor::TaskContext;
 use crate::topology::erased::Fault;
@@ -126,11 +127,11 @@ impl Layers {
     fn open(
         spec: &StoreSpec,
         backends: &mut TaskBackends,
-        log_mode: LogMode,
+        compatibility: Compatibility,
         budget: &StoreBudget,
     ) -> Result<Self> {
         let engine = backends.engine(spec)?;
-        if let Some(settings) = WindowSettings::of(spec) {
+        if let Some(settings) = WindowSettings::of(spec, compatibility) {
             let clock = backends.clock(spec)?;
             let layers = WindowLayers::new(spec, settings, engine, clock, budget)?;
             return Ok(Layers::Window(Rc::new(RefCell::new(layers))));
@@ -140,7 +141,7 @@ impl Layers {
             let layers = VersionedLayers::new(spec, settings, engine, clock, cache)?;
             return Ok(Layers::Versioned(Rc::new(RefCell::new(layers))));
         }
-        let layers = KeyValueLayers::new(spec, engine, log_mode, budget)?;
+        let layers = KeyValueLayers::new(spec, engine, compatibility.log_mode(), budget)?;
         Ok(Layers::KeyValue(Rc::new(RefCell::new(layers))))
     }
 
@@ -166,12 +167,12 @@ impl StoreSet {
         application_id: &Arc<str>,
         specs: impl IntoIterator<Item = (StoreSpec, Option<Arc<str>>)>,
         mut backends: TaskBackends,
-        log_mode: LogMode,
+        compatibility: Compatibility,
         budget: &StoreBudget,
     ) -> Result<Self> {
         let mut stores = Vec::new();
         for (spec, changelog) in specs {
-            let layers = Layers::open(&spec, &mut backends, log_mode, budget)?;
+            let layers = Layers::open(&spec, &mut backends, compatibility, budget)?;
             stores.push(Store { spec, changelog, layers, clock: None });
         }
         Ok(StoreSet { application_id: application_id.clone(), stores, backends })

@@ -5,10 +5,11 @@ mod session;
 mod versioned;
 mod window;
 
-use super::layers::{Budget, LogMode, LogRecord, StoreBudget};
+use super::layers::{Budget, LogRecord, StoreBudget};
 use super::restore_batch::{RestoreBatch, Restored};
 use super::spec::{StoreToken, StoreType};
 use super::store_set::{StoreSet, TaskBackends};
+use crate::config::Compatibility;
 use crate::processor::{InitContext, TaskContext, TaskId};
 use crate::topology::erased::Fault;
 use std::path::PathBuf;
@@ -45,7 +46,8 @@ impl<S: StoreType> Bench<S> {
             read_cache: Budget::new(read_cache),
         };
         let id = TaskId { subtopology: 0, partition: 0 };
-        let task = Rc::new(TaskContext::new("app".into(), id, crate::config::Compatibility::Correct));
+        let task =
+            Rc::new(TaskContext::new("app".into(), id, crate::config::OperatorRules::CORRECT));
         let mut bench = Bench { token, dir, budget, task, set: None, store: None, offset: 0 };
         let backends = TaskBackends::new(bench.path());
         bench.reopen(backends);
@@ -60,7 +62,7 @@ impl<S: StoreType> Bench<S> {
         let changelog = self.token.spec.logging.as_ref().map(|_| Arc::from(CHANGELOG));
         let spec = (self.token.spec.clone(), changelog);
         let set =
-            StoreSet::open(&"app".into(), [spec], backends, LogMode::EveryWrite, &self.budget);
+            StoreSet::open(&"app".into(), [spec], backends, Compatibility::Java44, &self.budget);
         let set = set.expect("opens");
         let connected = [self.token.spec.name.clone()];
         let context =

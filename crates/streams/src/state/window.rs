@@ -381,7 +381,6 @@ impl<K: 'static, V: 'static> WindowStore<K, V> {
     }
 
     /// The same; the changelog record has these headers, as those of stream-stream joins have.
-    #[allow(dead_code, reason = "for the operators of tables and windows")]
     pub(crate) fn put_logging_headers(
         &self,
         key: &K,
@@ -423,13 +422,11 @@ impl<K: 'static, V: 'static> TimestampedWindowStore<K, V> {
     }
 
     /// From now on a change of the record cache carries the value before it.
-    #[allow(dead_code, reason = "for the operators of tables and windows")]
     pub(crate) fn send_old_values(&self) {
         self.0.layers.borrow_mut().sends_old_values = true;
     }
 
     /// Whether changes are kept back until the next commit; then `listener` gets them, else the caller forwards them itself.
-    #[allow(dead_code, reason = "for the operators of tables and windows")]
     pub(crate) fn forward_changes(
         &self,
         listener: impl Fn(TableChange<TimeWindowed<K>, V>, Headers) -> Result<(), Fault> + 'static,

@@ -34,7 +34,7 @@ impl TaskDriver {
             topology,
             application_id: settings.application_id.clone(),
             source: settings.source.clone(),
-            compatibility: settings.compatibility,
+            rules: settings.rules,
         };
         let path = config.is_set("state.dir").then(|| settings.state_dir.join("task"));
         let written = Rc::new(RefCell::new(Batches::default()));

@@ -22,9 +22,36 @@ pub(crate) struct PlanNode {
     pub(crate) wants_null_keys: bool,
     /// The repartition topic that was last put behind the node for a join.
     pub(crate) repartitioned: Option<PlanId>,
+    /// What the node changes of a record, for the optimizer.
+    pub(crate) changes: Changes,
+    /// How long after their ends its windows can still change, in milliseconds.
+    pub(crate) grace: Option<i64>,
+}
+
+/// What a node changes of the records that pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Changes {
+    /// Neither key nor value, or both in a way that ends the stream's partitioning anyway.
+    Nothing,
+    /// The key.
+    Key,
+    /// The value.
+    Value,
+    /// Nothing, but it brings streams together.
+    Merge,
+}
+
+/// A join of two streams, which may turn out to be of one with itself.
+pub(crate) struct SelfJoinPlan {
+    pub(crate) windowed: [PlanId; 2],
+    pub(crate) joins: [PlanId; 2],
+    pub(crate) merge: PlanId,
+    /// The one join node of a stream with itself.
+    pub(crate) kind: PlanKind,
 }
 
 /// What a node is.
+#[derive(Clone)]
 pub(crate) enum PlanKind {
     /// A source; sources of the same topics become one.
     Source(NodeKind),
@@ -45,18 +72,21 @@ pub(crate) enum PlanKind {
 }
 
 /// The source in front of a table.
+#[derive(Clone)]
 pub(crate) struct TableSourceNode {
     pub(crate) source: (String, NodeKind),
     pub(crate) table: NodeKind,
 }
 
 /// A join of two tables: the side of each, which reads the stores of the other, and the node where they meet.
+#[derive(Clone)]
 pub(crate) struct TableJoinNode {
     pub(crate) sides: [JoinSideNode; 2],
     pub(crate) merge: NodeKind,
 }
 
 /// One side of a join.
+#[derive(Clone)]
 pub(crate) struct JoinSideNode {
     pub(crate) name: String,
     pub(crate) kind: NodeKind,
@@ -65,6 +95,7 @@ pub(crate) struct JoinSideNode {
 }
 
 /// The node in front of a repartition topic, which keeps records without a key out unless a join behind the topic wants them.
+#[derive(Clone)]
 pub(crate) struct KeyFilter {
     pub(crate) name: String,
     pub(crate) strict: NodeKind,
@@ -72,10 +103,27 @@ pub(crate) struct KeyFilter {
 }
 
 /// A repartition topic with the nodes around it.
+#[derive(Clone)]
 pub(crate) struct RepartitionNode {
+    /// Whether it may become one with others that take the same records.
+    pub(crate) is_optimizable: bool,
     pub(crate) topic_name: Arc<str>,
     pub(crate) topic: RepartitionTopic,
     pub(crate) filter: Option<KeyFilter>,
     pub(crate) sink: (String, NodeKind),
     pub(crate) source: (String, NodeKind),
+}
+
+impl RepartitionNode {
+    /// The same topic with nodes that are named after it.
+    pub(super) fn named_after_topic(&self) -> Self {
+        let (topic, node) = (&self.topic_name, self.clone());
+        let named = |suffix: &str| format!("{topic}-{suffix}");
+        RepartitionNode {
+            filter: node.filter.map(|filter| KeyFilter { name: named("filter"), ..filter }),
+            sink: (named("sink"), node.sink.1),
+            source: (named("source"), node.source.1),
+            ..node
+        }
+    }
 }

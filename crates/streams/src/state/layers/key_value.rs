@@ -79,13 +79,6 @@ impl KeyValueLayers {
         self.buffer.put(key, value, timestamp);
     }
 
-    /// Tells a changelog of every write that a key is absent, which it was before.
-    pub(crate) fn log_absence(&mut self, key: &[u8], timestamp: i64) {
-        if let Some(changelog) = &mut self.changelog {
-            changelog.note(key, None, timestamp);
-        }
-    }
-
     /// The entries of a range as they are now: a snapshot that later writes do not change.
     pub(crate) fn range(
         &mut self,

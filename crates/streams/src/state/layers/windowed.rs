@@ -1,7 +1,8 @@
 //! The layers of a window or session store, put together: rows go by time, too late ones are dropped, expired ones go away.
 //!
-//! What a store still shows and what it still takes is Java's rule. With `dead = highest time put - retention`: a read shows times
-//! after `dead`; a write is taken after `dead` in memory, and on disk from the beginning of the segment that `dead` is in.
+//! With `dead = highest time put - retention`: a read shows times from `dead` on; a write is taken from `dead` on in memory, and on disk
+//! from the beginning of the segment that `dead` is in. So a row is there as long as a record that is not late can reach it. In
+//! Java 4.4 `dead` itself is not shown any more (P05, P28), but what is in the record cache is, however old.
 
 use super::budget::StoreBudget;
 use super::changelog::{Changelog, LogMode, LogRecord};
@@ -9,6 +10,7 @@ use super::key_value::Overlaid;
 use super::recent::{Put, Recent, Row};
 use super::record_cache::{Flushed, RecordCache};
 use super::{FlushListener, StoreLayers, StoreWrites};
+use crate::config::Compatibility;
 use crate::error::{Error, Result};
 use crate::processor::RecordContext;
 use crate::record::Headers;
@@ -45,11 +47,12 @@ pub(crate) struct WindowSettings {
     chunk: i64,
     duplicates: bool,
     persistent: bool,
+    compatibility: Compatibility,
 }
 
 impl WindowSettings {
     /// `None` for other kinds.
-    pub(crate) fn of(spec: &StoreSpec) -> Option<Self> {
+    pub(crate) fn of(spec: &StoreSpec, compatibility: Compatibility) -> Option<Self> {
         let (layout, retention, size, duplicates) = match spec.kind {
             StoreKind::Window { retention, size, duplicates } => {
                 (KeyLayout::Window, retention, size, duplicates)
@@ -58,7 +61,8 @@ impl WindowSettings {
             _ => return None,
         };
         let chunk = size.max(retention / CHUNKS_MAX).max(1);
-        Some(WindowSettings { layout, retention, chunk, duplicates, persistent: spec.persistent })
+        let persistent = spec.persistent;
+        Some(WindowSettings { layout, retention, chunk, duplicates, persistent, compatibility })
     }
 
     fn segment(&self, time: i64) -> i64 {
@@ -73,14 +77,21 @@ impl WindowSettings {
 
     /// The first time that is shown.
     fn live_from(&self, observed: i64) -> i64 {
-        observed.saturating_sub(self.retention).saturating_add(1)
+        let dead = observed.saturating_sub(self.retention);
+        match self.compatibility {
+            Compatibility::Correct => dead,
+            Compatibility::Java44 => dead.saturating_add(1),
+        }
     }
 
     /// The first time that is still kept.
     pub(crate) fn kept_from(&self, observed: i64) -> i64 {
         let live = self.live_from(observed);
         match self.persistent {
-            true => self.segment(live.saturating_sub(1)) * segment_interval(self.retention),
+            true => {
+                self.segment(observed.saturating_sub(self.retention))
+                    * segment_interval(self.retention)
+            }
             false => live,
         }
     }
@@ -197,7 +208,6 @@ impl WindowLayers {
     }
 
     /// Whether changes wait for the next flush; else the operator forwards them itself.
-    #[allow(dead_code, reason = "for the operators of tables and windows")]
     pub(crate) fn is_cached(&self) -> bool {
         self.cache.is_some()
     }
@@ -206,7 +216,6 @@ impl WindowLayers {
         self.settings.duplicates
     }
 
-    #[allow(dead_code, reason = "for the operators of tables and windows")]
     pub(in crate::state) fn layout(&self) -> KeyLayout {
         self.settings.layout
     }
@@ -282,7 +291,8 @@ impl WindowLayers {
         } else {
             let under = under.filter(|_| is_new);
             cache.put(&key, value.clone(), under, record(), headers.clone());
-            self.recent.put(row, value, Put::Cache);
+            let stays = self.settings.compatibility == Compatibility::Java44;
+            self.recent.put(row, value, Put::Cache { stays });
         }
         self.scratch = key;
         Ok(())
