@@ -2,10 +2,14 @@
 
 pub use crate::config::StreamsConfig;
 pub use crate::dsl::{
-    Grouped, KGroupedStream, KStream, KTable, Materialized, Processed, StreamsBuilder,
+    Branched, BranchedKStream, Grouped, Joined, KGroupedStream, KGroupedTable, KStream, KTable,
+    Materialized, Printed, Processed, Repartitioned, StreamsBuilder,
 };
 pub use crate::error::{BoxError, Error, ErrorKind, Result};
-pub use crate::processor::{Context, InitContext, ProcessResult, Processor, TaskId};
+pub use crate::processor::{
+    Context, FixedKeyContext, FixedKeyProcessor, FixedKeyRecord, InitContext, ProcessResult,
+    Processor, TaskId, ValueContext, ValueTransformer,
+};
 pub use crate::record::{Headers, Record, RecordMetadata};
 pub use crate::runtime::{KafkaStreams, State};
 pub use crate::serde::{At, DefaultSerde, Presence, RawKey, Serde, SerdeRef};

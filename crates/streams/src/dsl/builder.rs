@@ -1,9 +1,12 @@
 //! Where every topology of the DSL begins.
 
-use super::plan::{PlanKind, PlanRef, prefix};
+use super::options::Materialized;
+use super::plan::{OldValues, PlanKind, PlanRef, TableFacts, TableSourceNode, prefix};
 use super::stream::KStream;
+use super::table::{KTable, table_token};
 use crate::error::Result;
-use crate::topology::{Consumed, Topology, source_kind};
+use crate::operators::{Change, TableOwnStore, table_source};
+use crate::topology::{Consumed, TopicNames, Topology, operator_kind, source_kind};
 use std::fmt;
 
 /// Builds a topology from streams.
@@ -34,19 +37,88 @@ impl StreamsBuilder {
         StreamsBuilder::default()
     }
 
-    /// The records of a topic. Reading a topic twice gives the same source twice.
+    /// The records of one topic or several. Reading a topic twice gives the same source twice.
     #[track_caller]
-    pub fn stream<K, V>(&self, topic: impl Into<String>, consumed: Consumed<K, V>) -> KStream<K, V>
+    pub fn stream<K, V>(
+        &self,
+        topics: impl Into<TopicNames>,
+        consumed: Consumed<K, V>,
+    ) -> KStream<K, V>
     where
         K: Clone + 'static,
         V: Clone + 'static,
     {
         let name = self.plan.name(consumed.name.clone(), prefix::SOURCE);
         let (key, value) = (consumed.key.clone(), consumed.value.clone());
-        let topics = vec![topic.into().into()];
-        let kind = PlanKind::Source(source_kind(topics, consumed));
+        let kind = PlanKind::Source(source_kind(topics.into().0, consumed));
         let node = self.plan.add(name, kind, Vec::new());
         KStream::new(self.plan.clone(), node, Some(key), Some(value))
+    }
+
+    /// A topic as a table: each record is the new value of its key, a null value deletes it, and a null key is dropped with a
+    /// warning. A record that is older than the one before it is applied all the same.
+    ///
+    /// The table is stored (under the name that [`Materialized`] gives, with a changelog `<application.id>-<name>-changelog`) if it
+    /// has a name, if an operator looks it up by key, or if one needs the value before a change. The time of an entry is its
+    /// record's.
+    ///
+    /// ```
+    /// use kstreams::prelude::*;
+    ///
+    /// let builder = StreamsBuilder::new();
+    /// let users = builder.table("users", Consumed::<i64, String>::new(), Materialized::named("users"));
+    /// users.to_stream().to("changes", Produced::new());
+    ///
+    /// let mut driver = TopologyTestDriver::new(builder.build()?)?;
+    /// let mut users = driver.input::<i64, Option<String>>("users");
+    /// users.pipe_key_value_at(&mut driver, 0, 1, Some("ann".to_string()))?;
+    /// users.pipe_key_value_at(&mut driver, 1, 1, None)?;
+    /// let mut changes = driver.output::<i64, Option<String>>("changes");
+    /// assert_eq!(changes.read_values(&mut driver)?, [Some("ann".into()), None]);
+    /// # Ok::<(), kstreams::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn table<K, V>(
+        &self,
+        topic: impl Into<String>,
+        consumed: Consumed<K, V>,
+        materialized: Materialized<K, V>,
+    ) -> KTable<K, V>
+    where
+        K: Clone + 'static,
+        V: Clone + 'static,
+    {
+        let (plan, topic) = (&self.plan, topic.into());
+        let store = plan.store_name(materialized.name.clone(), &format!("{topic}-"));
+        let source_name = consumed.name.as_ref().map(|name| format!("{name}-source"));
+        let source_name = plan.name(source_name, prefix::SOURCE);
+        let name = plan.name(consumed.name.clone(), prefix::TABLE_SOURCE);
+        let (key, value) = (consumed.key.clone(), consumed.value.clone());
+        let token = table_token(plan, &store, &materialized, (Some(&key), Some(&value)));
+        let own = TableOwnStore::default();
+        let split = move |k: Option<K>, v: Option<V>| {
+            let k = k.filter(|k| !key.is_null(k))?;
+            Some((k, v.filter(|v| !value.is_null(v))))
+        };
+        let source = source_kind(vec![topic.into()], consumed.of_table());
+        let table = operator_kind::<(Option<K>, Option<V>), (K, Change<V>)>(table_source(
+            split,
+            own.clone(),
+        ));
+        let kind = TableSourceNode { source: (source_name, source), table };
+        let kind = PlanKind::TableSource(Box::new(kind));
+        let Some(token) = token else {
+            let node = plan.add(name, kind, Vec::new());
+            return KTable::void(plan.clone(), node);
+        };
+        let _ = own.set(token);
+        let facts = TableFacts::with_store(
+            OldValues::Source,
+            token.0.spec.clone(),
+            materialized.name.is_some(),
+        );
+        let node = plan.add_table(name, kind, Vec::new(), facts);
+        KTable::stored(plan.clone(), node, token, materialized.name)
     }
 
     /// The topology of everything that was asked for so far.

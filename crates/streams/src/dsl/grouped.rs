@@ -1,12 +1,11 @@
 //! `KGroupedStream`: a stream by key, on its way to a table.
 
 use super::options::Materialized;
-use super::plan::{PlanId, PlanKind, PlanRef, prefix};
-use super::table::KTable;
+use super::plan::{OldValues, PlanId, PlanKind, PlanRef, RepartitionOptions, TableFacts, prefix};
+use super::table::{KTable, table_token};
 use crate::error::BoxError;
 use crate::operators::{Aggregation, Change, Grouping, Step, stream_aggregate};
 use crate::serde::SerdeRef;
-use crate::state::{KeyValueSerdes, StoreFormat, StoreSpec, StoreToken};
 use crate::topology::operator_kind;
 use std::cell::Cell;
 use std::fmt;
@@ -196,29 +195,19 @@ impl<K: Clone + 'static, V: Clone + 'static> KGroupedStream<K, V> {
         let store = plan.store_name(materialized.name.clone(), prefix);
         let name = plan.name(materialized.node.clone(), prefix);
         let Some((key, value)) = &self.serdes else {
-            return KTable::new(plan.clone(), self.node, None, None);
+            return KTable::void(plan.clone(), self.node);
         };
-        let stored_key = materialized.key.resolve(Some(key));
-        let (Some(stored_key), Some(stored_value)) = (stored_key, materialized.value.resolve(None))
-        else {
-            plan.fail_without_serdes(&format!("the store {store}"));
-            return KTable::new(plan.clone(), self.node, None, None);
+        let Some(token) = table_token(plan, &store, &materialized, (Some(key), None)) else {
+            return KTable::void(plan.clone(), self.node);
         };
         let parent = self.repartitioned(&store, key, value);
-        let spec = StoreSpec {
-            persistent: materialized.persistent,
-            logging: materialized.logging,
-            caching: materialized.caching,
-            ..StoreSpec::new::<K, A>(&store, StoreFormat::Timestamped)
-        };
-        let serdes = KeyValueSerdes { key: stored_key.clone(), value: stored_value.clone() };
-        let token = StoreToken::new(spec, serdes);
         let grouping = Grouping { key: key.clone(), value: value.clone() };
         let factory = stream_aggregate(grouping, aggregation, token);
         let kind = operator_kind::<(K, V), (K, Change<A>)>(factory);
-        let kind = PlanKind::Materialized(kind, token.spec.clone());
-        let node = plan.add(name, kind, vec![parent]);
-        KTable::new(plan.clone(), node, Some(stored_key), Some(stored_value))
+        let facts = TableFacts::with_store(OldValues::Aggregate, token.0.spec.clone(), true);
+        let kind = PlanKind::Table(kind, Vec::new());
+        let node = plan.add_table(name, kind, vec![parent], facts);
+        KTable::stored(plan.clone(), node, token, materialized.name)
     }
 
     /// The node below which the records are partitioned by their key.
@@ -232,7 +221,10 @@ impl<K: Clone + 'static, V: Clone + 'static> KGroupedStream<K, V> {
             self.plan.skip_repartition_names(base);
             return node;
         }
-        let node = self.plan.add_repartition(base, self.node, key, value);
+        let node = {
+            let options = RepartitionOptions::default();
+            self.plan.add_repartition(base, self.node, key, value, options)
+        };
         if self.name.is_some() {
             self.repartitioned.set(Some(node));
         }

@@ -3,15 +3,23 @@
 //! A method turns its typed closure into an operator on the spot, where the types are known, and records a node of the
 //! logical plan around it. `StreamsBuilder::build` lowers the plan to a [`crate::topology::Topology`].
 
+mod branch;
 mod builder;
 mod grouped;
+mod grouped_table;
 mod options;
 mod plan;
 mod stream;
+mod stream_joins;
 mod table;
+mod table_joins;
 
+pub use self::branch::BranchedKStream;
 pub use self::builder::StreamsBuilder;
 pub use self::grouped::KGroupedStream;
-pub use self::options::{Grouped, Materialized, Processed};
+pub use self::grouped_table::KGroupedTable;
+pub use self::options::{
+    Branched, Grouped, Joined, Materialized, Printed, Processed, Repartitioned,
+};
 pub use self::stream::KStream;
 pub use self::table::KTable;

@@ -1,15 +1,17 @@
 //! `KStream`: a stream of records.
 
 use super::grouped::KGroupedStream;
-use super::options::{Grouped, Processed};
-use super::plan::{PlanId, PlanKind, PlanRef, prefix};
+use super::options::{Grouped, Printed, Processed, Repartitioned};
+use super::plan::{PlanId, PlanKind, PlanRef, RepartitionOptions, prefix};
 use crate::error::{BoxError, Result};
 use crate::operators;
-use crate::processor::{InitContext, KeyOf, Processor, ValueOf};
+use crate::processor::{FixedKey, FixedKeyProcessor, InitContext, KeyOf, Processor, ValueOf};
 use crate::serde::SerdeRef;
 use crate::task::SinkSpec;
 use crate::topology::erased::NodeFactory;
-use crate::topology::{Produced, TopicTarget, operator_kind, processor_kind, sink_kind};
+use crate::topology::{
+    Produced, RepartitionTopic, TopicTarget, operator_kind, processor_kind, sink_kind,
+};
 use std::fmt;
 use std::sync::Arc;
 
@@ -19,12 +21,12 @@ use std::sync::Arc;
 /// the task at that record.
 #[must_use = "a stream does nothing until it is written to a topic or a store"]
 pub struct KStream<K, V> {
-    plan: PlanRef,
-    node: PlanId,
-    key: Option<SerdeRef<K>>,
-    value: Option<SerdeRef<V>>,
+    pub(super) plan: PlanRef,
+    pub(super) node: PlanId,
+    pub(super) key: Option<SerdeRef<K>>,
+    pub(super) value: Option<SerdeRef<V>>,
     /// Whether the key may have changed since the records were partitioned.
-    rekeyed: bool,
+    pub(super) rekeyed: bool,
 }
 
 impl<K, V> Clone for KStream<K, V> {
@@ -296,6 +298,59 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
         let _: KStream<(), ()> = self.operator(prefix::FOR_EACH, operators::for_each(action));
     }
 
+    /// Prints each record: the stream ends here.
+    ///
+    /// ```
+    /// use kstreams::prelude::*;
+    ///
+    /// let builder = StreamsBuilder::new();
+    /// let words = builder.stream("words", Consumed::<String, String>::new());
+    /// words.print(Printed::to_stdout().with_label("words"));
+    /// builder.build()?;
+    /// # Ok::<(), kstreams::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn print(&self, printed: Printed<K, V>) {
+        let name = self.plan.name(printed.name, prefix::PRINTER);
+        let label = printed.label.unwrap_or_else(|| self.plan.node_name(self.node));
+        let text = printed.text;
+        let print =
+            operators::print(label, move |key: &K, value: &V| text(key, value), printed.writer);
+        let kind = PlanKind::Node(operator_kind::<(K, V), ((), ())>(print));
+        self.plan.add(name, kind, vec![self.node]);
+    }
+
+    /// Writes the records to a topic of the application's own and reads them again: partitioned by their key now, or as
+    /// [`Repartitioned`] says. Records with a null key are dropped. The topic is `<application.id>-<name>-repartition`; timestamps and
+    /// headers stay.
+    ///
+    /// ```
+    /// use kstreams::prelude::*;
+    ///
+    /// let builder = StreamsBuilder::new();
+    /// builder
+    ///     .stream("orders", Consumed::<String, String>::new())
+    ///     .select_key(|_, item| item.clone())
+    ///     .repartition(Repartitioned::named("by-item").number_of_partitions(12))
+    ///     .to("orders-by-item", Produced::new());
+    /// assert!(builder.build()?.describe().contains("topic: by-item-repartition"));
+    /// # Ok::<(), kstreams::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn repartition(&self, repartitioned: Repartitioned<K, V>) -> Self {
+        let name = self.plan.processor_name(repartitioned.name, prefix::REPARTITION);
+        let key = repartitioned.key.resolve(self.key.as_ref());
+        let value = repartitioned.value.resolve(self.value.as_ref());
+        let (Some(key), Some(value)) = (key, value) else {
+            self.plan.fail_without_serdes(&format!("repartition {name}"));
+            return self.clone();
+        };
+        let topic = RepartitionTopic { partitions: repartitioned.partitions };
+        let options = RepartitionOptions { topic, partitioner: repartitioned.partitioner };
+        let node = self.plan.add_repartition(&name, self.node, &key, &value, options);
+        KStream::new(self.plan.clone(), node, Some(key), Some(value))
+    }
+
     /// The records of both streams, each stream's in its order. The result carries no serdes.
     #[track_caller]
     pub fn merge(&self, other: &KStream<K, V>) -> Self {
@@ -365,6 +420,23 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
         let kind = PlanKind::Stateful(processor_kind(Arc::new(supplier)), stores);
         let node = self.plan.add(name, kind, vec![self.node]);
         KStream { plan: self.plan.clone(), node, key: None, value: None, rekeyed: true }
+    }
+
+    /// Runs a processor that cannot change the key on the stream: nothing below has to be repartitioned. See
+    /// [`FixedKeyProcessor`] for an example.
+    #[track_caller]
+    pub fn process_values<P, F>(&self, supplier: F, processed: Processed) -> KStream<K, P::Out>
+    where
+        P: FixedKeyProcessor<Key = K, In = V>,
+        F: Fn(&mut InitContext) -> Result<P> + Send + Sync + 'static,
+    {
+        let name = self.plan.processor_name(processed.name, prefix::PROCESS_VALUES);
+        let stores = processed.stores.into_iter().cloned().collect();
+        let supplier = move |ctx: &mut InitContext| supplier(ctx).map(FixedKey);
+        let kind = PlanKind::Stateful(processor_kind(Arc::new(supplier)), stores);
+        let node = self.plan.add(name, kind, vec![self.node]);
+        let (plan, key) = (self.plan.clone(), self.key.clone());
+        KStream { plan, node, key, value: None, rekeyed: self.rekeyed }
     }
 
     /// Writes the records to a topic, which has to exist; it can be computed for each record ([`TopicTarget::computed`]).

@@ -1,6 +1,6 @@
 //! Lets records through that a predicate likes.
 
-use super::Outcome;
+use super::{Outcome, flat_map};
 use crate::record::Record;
 use crate::serde::SerdeRef;
 use crate::topology::erased::{Fault, NodeFactory, Output, Port, Receive, node_factory};
@@ -49,4 +49,15 @@ where
     V: Clone + 'static,
 {
     filter(move |k: &K, _: &V| Ok(!key.is_null(k)))
+}
+
+/// The same filter, which also turns the values into what the topic holds.
+pub(crate) fn map_where_key<K, V, V2, F>(key: SerdeRef<K>, mapper: F) -> NodeFactory
+where
+    K: Clone + 'static,
+    V: 'static,
+    V2: Clone + 'static,
+    F: Fn(V) -> V2 + Send + Sync + 'static,
+{
+    flat_map(move |k: K, v: V| Ok((!key.is_null(&k)).then(|| (k, mapper(v)))))
 }

@@ -3,25 +3,49 @@
 //! An operator is made from a closure as a factory (a [`NodeFactory`]) that builds the node for each task. Closures are shared by
 //! all tasks; what a task remembers is in its stores. An operator does no I/O, reads no clock and knows no task.
 
+mod branch;
+mod change_serde;
 mod filter;
 mod flat_map;
 mod for_each;
 mod map;
 mod pass;
 mod peek;
+mod print;
 mod select_key;
 mod stream_aggregate;
+mod stream_table_join;
+mod table_aggregate;
+mod table_group;
+mod table_join;
+mod table_map;
+mod table_source;
+mod table_store;
 mod table_to_stream;
+mod table_transform;
+mod table_view;
 
-pub(crate) use self::filter::{filter, not_null_key};
+pub(crate) use self::branch::{Branches, branch};
+pub(crate) use self::change_serde::ChangeSerde;
+pub(crate) use self::filter::{filter, map_where_key, not_null_key};
 pub(crate) use self::flat_map::{flat_map, flat_map_values};
 pub(crate) use self::for_each::for_each;
 pub(crate) use self::map::{map, map_values};
 pub(crate) use self::pass::pass;
 pub(crate) use self::peek::peek;
+pub(crate) use self::print::{SharedWriter, print};
 pub(crate) use self::select_key::select_key;
 pub(crate) use self::stream_aggregate::{Aggregation, Grouping, Step, stream_aggregate};
+pub(crate) use self::stream_table_join::{Lookup, LookupJoiner, stream_table_join};
+pub(crate) use self::table_aggregate::{AddAndSubtract, TableAggregation, table_aggregate};
+pub(crate) use self::table_group::{GroupSerdes, table_group};
+pub(crate) use self::table_join::{JoinSide, Joiner, merge_joined, table_join, table_join_view};
+pub(crate) use self::table_map::{TableMapping, map_view, table_map};
+pub(crate) use self::table_source::table_source;
+pub(crate) use self::table_store::{TableOwnStore, TableStore, TableToken};
 pub(crate) use self::table_to_stream::table_to_stream;
+pub(crate) use self::table_transform::{TransformSupplier, table_transform, transform_view};
+pub(crate) use self::table_view::{View, store_view};
 
 use crate::error::BoxError;
 
@@ -30,6 +54,15 @@ use crate::error::BoxError;
 pub(crate) struct Change<V> {
     pub(crate) new: Option<V>,
     pub(crate) old: Option<V>,
+    /// Whether the key has this value now; false for a change of a versioned table's past.
+    pub(crate) is_latest: bool,
+}
+
+impl<V> Change<V> {
+    /// A change to what the key has from now on.
+    pub(crate) fn latest(new: Option<V>, old: Option<V>) -> Self {
+        Change { new, old, is_latest: true }
+    }
 }
 
 /// What user code returns: its result, or an error for the processing handler.

@@ -3,11 +3,11 @@
 //! Null keys and null values are dropped. The result has the later of the record's and the stored time. With a record cache the
 //! store forwards the last change of a key at commit; without one this operator forwards every change at once.
 
-use super::{Change, Outcome};
+use super::{Change, Outcome, TableToken};
 use crate::processor::TaskContext;
 use crate::record::Record;
 use crate::serde::SerdeRef;
-use crate::state::{StoreToken, TableChange, TimestampedKeyValueStore};
+use crate::state::{TableChange, TimestampedKeyValueStore};
 use crate::topology::erased::{Fault, NodeFactory, Output, Port, Receive, node_factory};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -54,6 +54,7 @@ struct StreamAggregate<K, V, A, F> {
     task: Rc<TaskContext>,
     /// The store forwards.
     cached: bool,
+    sends_old_values: bool,
     out: Rc<Output<K, Change<A>>>,
 }
 
@@ -73,6 +74,10 @@ where
         let failed = |error| Fault::at(&self.name, error);
         let stored = self.store.get(&key).map_err(|error| Fault::at(&self.name, error))?;
         let (stored, stored_time) = stored.unzip();
+        let old = match self.sends_old_values && !self.cached {
+            true => stored.clone(),
+            false => None,
+        };
         let step = self.aggregation.step(&key, value, stored).map_err(failed)?;
         let (new, timestamp) = match step {
             Step::Put(new) => {
@@ -80,13 +85,12 @@ where
             }
             Step::Delete => (None, timestamp),
         };
-        let put = new.as_ref().map(|new| (new, timestamp));
-        let put = self.store.put_with_headers(&key, put, &headers);
+        let put = self.store.put_at(&key, new.as_ref(), timestamp, &headers);
         put.map_err(|error| Fault::at(&self.name, error))?;
         if self.cached {
             return Ok(());
         }
-        self.out.send(Record { key, value: Change { new, old: None }, timestamp, headers })
+        self.out.send(Record { key, value: Change::latest(new, old), timestamp, headers })
     }
 }
 
@@ -94,7 +98,7 @@ where
 pub(crate) fn stream_aggregate<K, V, A, F>(
     grouping: Grouping<K, V>,
     aggregation: F,
-    token: StoreToken<TimestampedKeyValueStore<K, A>>,
+    token: TableToken<K, A>,
 ) -> NodeFactory
 where
     K: Clone + 'static,
@@ -104,15 +108,16 @@ where
 {
     let aggregation = Arc::new(aggregation);
     node_factory(move |wiring| {
-        let store = wiring.init_context().store(&token)?;
+        let store = wiring.init_context().store(&token.0)?;
         let out = Rc::new(wiring.output()?);
         let children = out.clone();
         let forward = move |change: TableChange<K, A>, headers| {
-            let value = Change { new: change.new, old: change.old };
+            let value = Change::latest(change.new, change.old);
             let (key, timestamp) = (change.key, change.timestamp);
             children.send(Record { key, value, timestamp, headers })
         };
-        let cached = store.forward_changes(forward, wiring.name().clone());
+        let sends_old_values = wiring.sends_old_values();
+        let cached = store.forward_changes(forward, wiring.name().clone(), sends_old_values);
         Ok(Rc::new(StreamAggregate {
             name: wiring.name().clone(),
             grouping: grouping.clone(),
@@ -120,6 +125,7 @@ where
             store,
             task: wiring.task().clone(),
             cached,
+            sends_old_values,
             out,
         }) as Port<K, V>)
     })

@@ -1,14 +1,19 @@
 //! The Processor API: user code that sees every record, keeps state, and decides where results go.
 
 mod context;
+mod fixed_key;
+mod progress;
 mod supplier;
+mod value_transformer;
 
 use crate::error::BoxError;
 use crate::record::Record;
 
 pub use self::context::{Context, InitContext, TaskId};
 pub(crate) use self::context::{RecordContext, TaskContext};
+pub use self::fixed_key::{FixedKey, FixedKeyContext, FixedKeyProcessor, FixedKeyRecord};
 pub(crate) use self::supplier::{ProcessorSupplier, build as build_processor};
+pub use self::value_transformer::{ValueContext, ValueTransformer};
 
 /// What [`Processor::process`] returns; `?` takes any error into it.
 pub type ProcessResult = Result<(), BoxError>;

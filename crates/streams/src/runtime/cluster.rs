@@ -203,7 +203,7 @@ impl Cluster {
                 topology: topology.clone(),
                 application_id: settings.application_id.clone(),
                 source: settings.source.clone(),
-                log_mode: settings.log_mode,
+                compatibility: settings.compatibility,
             },
             group: GroupConfig {
                 session_timeout: limits.session,

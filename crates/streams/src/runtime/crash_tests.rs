@@ -12,7 +12,7 @@ use crate::record::Record;
 use crate::state::StateDirectory;
 use crate::task::StreamTask;
 use crate::topology::Topology;
-use kstreams_broker::BrokerConfig;
+use kstreams_broker::{BrokerConfig, Fault, FaultAction};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -40,6 +40,21 @@ enum Point {
 }
 
 impl Point {
+    /// The request on whose answer the thread waits at this point, by Kafka's number of it. Its answer comes late, so that no
+    /// turn misses the point, however busy the machine is.
+    fn held_request(self, exactly_once: bool) -> Option<i16> {
+        const PRODUCE: i16 = 0;
+        const OFFSET_COMMIT: i16 = 8;
+        const END_TXN: i16 = 26;
+        match self {
+            Point::Flushing => Some(PRODUCE),
+            Point::Offsets => Some(OFFSET_COMMIT),
+            Point::Transaction | Point::BeforeEngine if exactly_once => Some(END_TXN),
+            Point::Transaction | Point::BeforeEngine => Some(OFFSET_COMMIT),
+            Point::Processed | Point::Committed => None,
+        }
+    }
+
     fn is_reached(self, thread: &StreamThread, processed: bool) -> bool {
         match self {
             Point::Processed => processed && thread.commit.is_idle(),
@@ -190,6 +205,9 @@ fn crash_at(point: Point, guarantee: &str) -> Run {
         thread.last_commit += Duration::from_secs(3600);
     }
     run.write(50..70);
+    if let Some(request) = point.held_request(guarantee == "exactly_once_v2") {
+        run.broker.inject(Fault::on(request, FaultAction::Delay(2000)));
+    }
     match point {
         Point::Committed => run.turn_until_committed(&mut thread, 70),
         _ => run.turn_until(&mut thread, |thread, processed| point.is_reached(thread, processed)),

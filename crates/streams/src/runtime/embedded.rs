@@ -49,6 +49,11 @@ impl EmbeddedBroker {
         Ok(EmbeddedBroker { broker })
     }
 
+    #[cfg(test)]
+    pub(super) fn inject(&self, fault: kstreams_broker::Fault) {
+        self.broker.inject(fault);
+    }
+
     /// `host:port`, for any Kafka client.
     pub fn bootstrap(&self) -> String {
         self.broker.bootstrap()

@@ -4,6 +4,7 @@ mod bytes;
 mod numbers;
 mod option;
 mod string;
+pub(crate) mod varint;
 mod windowed;
 
 use crate::error::BoxError;

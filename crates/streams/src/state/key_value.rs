@@ -6,7 +6,7 @@ use super::layers::{FlushListener, Flushed, KeyValueLayers};
 use super::spec::sealed::Open;
 use super::spec::{StoreToken, StoreType};
 use crate::error::Result;
-use crate::processor::{InitContext, TaskContext};
+use crate::processor::{InitContext, RecordContext, TaskContext};
 use crate::record::Headers;
 use crate::topology::erased::Fault;
 use byteview::ByteView;
@@ -61,21 +61,23 @@ impl<K: 'static, V: 'static> Typed<K, V> {
         self.layers.borrow_mut().get(scratch)
     }
 
-    /// Writes a value behind `prefix`, or deletes.
+    /// Writes a value behind a timestamp as `prefix`, or deletes; `write` is the time and the headers of the write.
     fn put(
         &self,
         key: &K,
         value: Option<&V>,
-        timestamp: Option<i64>,
-        headers: &Headers,
+        prefix: Option<i64>,
+        write: (i64, &Headers),
     ) -> Result<()> {
+        let (timestamp, headers) = write;
         let (key_bytes, bytes) = &mut *self.scratch.borrow_mut();
-        let value = self.codec.value_bytes(value, timestamp, bytes)?;
+        let value = self.codec.value_bytes(value, prefix, bytes)?;
         key_bytes.clear();
         self.codec.write_key(key, key_bytes)?;
         let task = &self.task;
         let mut layers = self.layers.borrow_mut();
-        layers.put(key_bytes, value, || task.record(), task.timestamp(), headers);
+        let record = || RecordContext { timestamp, ..task.record() };
+        layers.put(key_bytes, value, record, timestamp, headers);
         Ok(())
     }
 
@@ -107,7 +109,7 @@ impl<K: 'static, V: 'static> KeyValueStore<K, V> {
     /// # Errors
     /// When key or value cannot be serialized.
     pub fn put(&self, key: &K, value: Option<&V>) -> Result<()> {
-        self.0.put(key, value, None, &NO_HEADERS)
+        self.0.put(key, value, None, (self.0.task.timestamp(), &NO_HEADERS))
     }
 
     /// Sets the value if the key has none; gives the value that it has.
@@ -217,18 +219,20 @@ impl<K: 'static, V: 'static> TimestampedKeyValueStore<K, V> {
     /// # Errors
     /// When key or value cannot be serialized.
     pub fn put(&self, key: &K, value: Option<(&V, i64)>) -> Result<()> {
-        self.put_with_headers(key, value, &NO_HEADERS)
+        let (value, timestamp) = value.unzip();
+        self.0.put(key, value, timestamp, (self.0.task.timestamp(), &NO_HEADERS))
     }
 
-    /// The same; a cached change is forwarded with these headers.
-    pub(crate) fn put_with_headers(
+    /// The write of an operator for a record of that time, which a deletion has as well; a cached change is forwarded with these
+    /// headers.
+    pub(crate) fn put_at(
         &self,
         key: &K,
-        value: Option<(&V, i64)>,
+        value: Option<&V>,
+        timestamp: i64,
         headers: &Headers,
     ) -> Result<()> {
-        let (value, timestamp) = value.unzip();
-        self.0.put(key, value, timestamp, headers)
+        self.0.put(key, value, Some(timestamp), (timestamp, headers))
     }
 
     fn read(&self, bytes: &[u8]) -> Result<(V, i64)> {
@@ -240,6 +244,7 @@ impl<K: 'static, V: 'static> TimestampedKeyValueStore<K, V> {
         &self,
         listener: impl Fn(TableChange<K, V>, Headers) -> Result<(), Fault> + 'static,
         node: Arc<str>,
+        sends_old_values: bool,
     ) -> bool {
         let mut layers = self.0.layers.borrow_mut();
         if !layers.is_cached() {
@@ -252,13 +257,8 @@ impl<K: 'static, V: 'static> TimestampedKeyValueStore<K, V> {
             listener(change, headers)
         });
         layers.listener = Some(listener);
+        layers.sends_old_values = sends_old_values;
         true
-    }
-
-    /// From now on a change of the record cache carries the value before it.
-    #[allow(dead_code, reason = "for the operators of tables and windows")]
-    pub(crate) fn send_old_values(&self) {
-        self.0.layers.borrow_mut().sends_old_values = true;
     }
 }
 

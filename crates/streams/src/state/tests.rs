@@ -9,6 +9,7 @@ use super::layers::{Budget, LogMode, LogRecord, StoreBudget};
 use super::restore_batch::{RestoreBatch, Restored};
 use super::spec::{StoreToken, StoreType};
 use super::store_set::{StoreSet, TaskBackends};
+use crate::config::Compatibility;
 use crate::processor::{InitContext, TaskContext, TaskId};
 use crate::topology::erased::Fault;
 use std::path::PathBuf;
@@ -45,7 +46,7 @@ impl<S: StoreType> Bench<S> {
             read_cache: Budget::new(read_cache),
         };
         let id = TaskId { subtopology: 0, partition: 0 };
-        let task = Rc::new(TaskContext::new("app".into(), id));
+        let task = Rc::new(TaskContext::new("app".into(), id, Compatibility::Correct));
         let mut bench = Bench { token, dir, budget, task, set: None, store: None, offset: 0 };
         let backends = TaskBackends::new(bench.path());
         bench.reopen(backends);

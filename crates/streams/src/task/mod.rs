@@ -23,6 +23,7 @@ pub(crate) use self::restore::Restoring;
 pub(crate) use self::sink::{SinkSpec, sink};
 pub(crate) use self::source::{DefaultTimestamps, SourceNode, SourceSettings, source};
 pub(crate) use self::stream_task::{CommitOffset, StreamTask, TaskPlan};
+pub(crate) use self::timestamp_extractor::TableTimestamps;
 pub use self::timestamp_extractor::{
     FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, SourceRecord, TimestampExtractor,
     UsePartitionTimeOnInvalidTimestamp, WallclockTimestampExtractor,

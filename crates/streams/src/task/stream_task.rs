@@ -1,11 +1,13 @@
 //! One sub-topology on one partition: its nodes, its stores, its input.
 
 use super::collector::{Outgoing, Placement, RecordCollector, TopicHandle};
+use super::offset_metadata::CommittedTimes;
 use super::partition_group::PartitionGroup;
 use super::source::SourceSettings;
+use crate::config::Compatibility;
 use crate::error::{Error, ErrorKind, Result};
 use crate::processor::{TaskContext, TaskId};
-use crate::state::{LogMode, LogRecord, StoreBudget, StoreSet, TaskBackends};
+use crate::state::{LogRecord, StoreBudget, StoreSet, TaskBackends};
 use crate::topology::erased::{Close, Fault};
 use crate::topology::{ChangelogTopic, TaskNodes, Topology};
 use kstreams_protocol::batch::RecordReader;
@@ -20,7 +22,7 @@ pub(crate) struct TaskPlan {
     pub(crate) topology: Topology,
     pub(crate) application_id: Arc<str>,
     pub(crate) source: SourceSettings,
-    pub(crate) log_mode: LogMode,
+    pub(crate) compatibility: Compatibility,
 }
 
 /// The offset to commit for an input partition.
@@ -30,8 +32,7 @@ pub(crate) struct CommitOffset {
     pub(crate) partition: i32,
     pub(crate) offset: i64,
     pub(crate) leader_epoch: i32,
-    /// The highest time seen on the partition.
-    pub(crate) partition_time: i64,
+    pub(crate) times: CommittedTimes,
 }
 
 /// A running task. It lives on the thread that made it.
@@ -59,13 +60,13 @@ impl StreamTask {
     ) -> Result<Self> {
         let graph = plan.topology.graph();
         let app = &plan.application_id;
-        let context = Rc::new(TaskContext::new(app.clone(), id));
+        let context = Rc::new(TaskContext::new(app.clone(), id, plan.compatibility));
         let used = graph.stores_of(id.subtopology);
         let specs = graph.stores.iter().filter(|spec| used.contains(&spec.name));
         let specs = specs.map(|spec| {
             (spec.clone(), ChangelogTopic::of(app, spec).map(|changelog| changelog.name))
         });
-        let stores = StoreSet::open(app, specs, backends, plan.log_mode, budget)?;
+        let stores = StoreSet::open(app, specs, backends, plan.compatibility.log_mode(), budget)?;
         let instantiate =
             AssertUnwindSafe(|| graph.instantiate(id.subtopology, &context, &stores, &collector));
         let nodes = catch_unwind(instantiate).map_err(|panic| panicked(&*panic))?;
@@ -103,10 +104,17 @@ impl StreamTask {
         &self.context
     }
 
-    /// Where reading of an input partition begins, and the time that it had reached; -1 if that is not known.
-    pub(crate) fn start_at(&mut self, topic: &str, partition: i32, offset: i64, time: i64) {
+    /// Where reading of an input partition begins, and the times that were reached there.
+    pub(crate) fn start_at(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+        times: &CommittedTimes,
+    ) {
+        self.context.progress.reach(&times.progress);
         if let Some(input) = self.group.input_mut(topic, partition) {
-            input.start_at(offset, time);
+            input.start_at(offset, times.partition);
         }
     }
 
@@ -202,6 +210,7 @@ impl StreamTask {
     /// The offsets to commit.
     pub(crate) fn offsets(&self) -> Vec<CommitOffset> {
         let inputs = self.group.inputs().filter(|input| input.position().0 >= 0);
+        let progress = self.context.progress.times();
         inputs
             .map(|input| {
                 let (offset, leader_epoch) = input.position();
@@ -210,7 +219,10 @@ impl StreamTask {
                     partition: input.partition(),
                     offset,
                     leader_epoch,
-                    partition_time: input.partition_time(),
+                    times: CommittedTimes {
+                        partition: input.partition_time(),
+                        progress: progress.clone(),
+                    },
                 }
             })
             .collect()

@@ -69,7 +69,7 @@ impl TopologyTestDriver {
             topology: topology.clone(),
             application_id: settings.application_id.clone(),
             source: settings.source.clone(),
-            log_mode: settings.log_mode,
+            compatibility: settings.compatibility,
         };
         let budget = settings.store_budget();
         let has_directory = config.is_set("state.dir");

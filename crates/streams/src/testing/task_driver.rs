@@ -34,7 +34,7 @@ impl TaskDriver {
             topology,
             application_id: settings.application_id.clone(),
             source: settings.source.clone(),
-            log_mode: settings.log_mode,
+            compatibility: settings.compatibility,
         };
         let path = config.is_set("state.dir").then(|| settings.state_dir.join("task"));
         let written = Rc::new(RefCell::new(Batches::default()));

@@ -216,7 +216,13 @@ impl TopologyBuilder {
             NodeKind::Sink { topic: SinkTopic::Fixed(topic), .. } => self.check_topic(topic),
             NodeKind::Processor { .. } | NodeKind::Sink { .. } => {}
         }
-        self.nodes.push(NodeSpec { name, kind, parents, stores: Vec::new() });
+        self.nodes.push(NodeSpec {
+            name,
+            kind,
+            parents,
+            stores: Vec::new(),
+            sends_old_values: false,
+        });
         index
     }
 
@@ -277,6 +283,13 @@ impl TopologyBuilder {
             && !node.stores.contains(store)
         {
             node.stores.push(store.clone());
+        }
+    }
+
+    /// Makes a node tell the value before each change of its table.
+    pub(crate) fn send_old_values(&mut self, node: usize) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.sends_old_values = true;
         }
     }
 

@@ -1,7 +1,7 @@
 //! How a topic is read: serdes, timestamps, where to start.
 
-use crate::serde::{DefaultSerde, RawKey, SerdeRef};
-use crate::task::{SourceRecord, TimestampExtractor};
+use crate::serde::{DefaultSerde, OptionSerde, RawKey, SerdeRef};
+use crate::task::{SourceRecord, TableTimestamps, TimestampExtractor};
 use std::fmt;
 use std::sync::Arc;
 
@@ -93,6 +93,21 @@ impl<K, V> Consumed<K, V> {
     pub fn auto_offset_reset(mut self, reset: AutoOffsetReset) -> Self {
         self.reset = Some(reset);
         self
+    }
+}
+
+impl<K: 'static, V: 'static> Consumed<K, V> {
+    /// For a topic that is read as a table: null keys and null values come through.
+    pub(crate) fn of_table(self) -> Consumed<Option<K>, Option<V>> {
+        Consumed {
+            key: Arc::new(OptionSerde::new(self.key)),
+            value: Arc::new(OptionSerde::new(self.value)),
+            extractor: self.extractor.map(|extractor| {
+                Arc::new(TableTimestamps(extractor)) as Arc<dyn TimestampExtractor<_, _>>
+            }),
+            reset: self.reset,
+            name: self.name,
+        }
     }
 }
 

@@ -162,6 +162,7 @@ where
 pub(crate) struct Wiring<'a> {
     pub(super) name: Arc<str>,
     pub(super) connected: Vec<Arc<str>>,
+    pub(super) sends_old_values: bool,
     pub(super) children: Vec<(Arc<str>, &'a ErasedPort)>,
     pub(super) task: &'a Rc<TaskContext>,
     pub(super) stores: &'a StoreSet,
@@ -172,6 +173,16 @@ pub(crate) struct Wiring<'a> {
 impl Wiring<'_> {
     pub(crate) fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// Whether changes of the node's table tell the value before.
+    pub(crate) fn sends_old_values(&self) -> bool {
+        self.sends_old_values
+    }
+
+    /// Whether the node was given that store.
+    pub(crate) fn has_store(&self, name: &str) -> bool {
+        self.connected.iter().any(|store| **store == *name)
     }
 
     pub(crate) fn task(&self) -> &Rc<TaskContext> {

@@ -41,6 +41,7 @@ impl Graph {
             let mut wiring = Wiring {
                 name: node.name.clone(),
                 connected: node.stores.clone(),
+                sends_old_values: node.sends_old_values,
                 children: children
                     .map(|(&child, port)| (self.nodes[child].name.clone(), port))
                     .collect(),

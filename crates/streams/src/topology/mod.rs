@@ -13,6 +13,7 @@ mod names;
 mod node;
 mod produced;
 mod subtopology;
+mod topic_names;
 
 pub use self::builder::{HandleOf, NodeHandle, TopologyBuilder};
 pub(crate) use self::builder::{operator_kind, processor_kind, sink_kind, source_kind};
@@ -26,6 +27,7 @@ pub use self::produced::{
     Produced, RecordToPartition, StreamPartitioner, TopicNameExtractor, TopicTarget,
 };
 pub(crate) use self::subtopology::Subtopology;
+pub use self::topic_names::TopicNames;
 
 pub use crate::task::{
     FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, SourceRecord, TimestampExtractor,

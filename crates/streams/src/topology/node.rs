@@ -14,6 +14,8 @@ pub(crate) struct NodeSpec {
     pub(crate) parents: Vec<usize>,
     /// Names of the stores that it uses, in the order in which they were connected.
     pub(crate) stores: Vec<Arc<str>>,
+    /// Whether changes of the node's table tell the value before.
+    pub(crate) sends_old_values: bool,
 }
 
 /// What a node is.

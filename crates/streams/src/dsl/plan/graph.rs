@@ -1,16 +1,17 @@
 //! The plan while it is written: shared by all streams and tables of one builder.
 
-use super::names::{Names, RepartitionNames};
-use super::node::{PlanId, PlanKind, PlanNode, RepartitionNode};
+use super::names::{self, Names, RepartitionNames};
+use super::node::{KeyFilter, PlanId, PlanKind, PlanNode, RepartitionNode};
 use crate::error::Error;
-use crate::operators::not_null_key;
+use crate::operators::{not_null_key, pass};
 use crate::serde::SerdeRef;
 use crate::task::SinkSpec;
 use crate::topology::{
-    Consumed, FailOnInvalidTimestamp, RepartitionTopic, TopicTarget, operator_kind, sink_kind,
-    source_kind,
+    Consumed, FailOnInvalidTimestamp, RepartitionTopic, StreamPartitioner, TopicTarget,
+    operator_kind, sink_kind, source_kind,
 };
 use std::cell::RefCell;
+use std::ops::Range;
 use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,6 +23,18 @@ pub(crate) struct Plan {
     names: Names,
     /// The first mistake; `build` reports it.
     pub(super) mistake: Option<String>,
+}
+
+/// What may be said about a repartition topic.
+pub(crate) struct RepartitionOptions<K, V> {
+    pub(crate) topic: RepartitionTopic,
+    pub(crate) partitioner: Option<Arc<dyn StreamPartitioner<K, V>>>,
+}
+
+impl<K, V> Default for RepartitionOptions<K, V> {
+    fn default() -> Self {
+        RepartitionOptions { topic: RepartitionTopic::default(), partitioner: None }
+    }
 }
 
 /// A plan that streams and tables share.
@@ -48,13 +61,56 @@ impl PlanRef {
     pub(crate) fn add(&self, name: String, kind: PlanKind, parents: Vec<PlanId>) -> PlanId {
         let location = Location::caller();
         let mut plan = self.0.borrow_mut();
-        plan.nodes.push(PlanNode { name, kind, parents, location });
+        plan.nodes.push(PlanNode {
+            name,
+            kind,
+            parents,
+            location,
+            table: None,
+            wants_null_keys: false,
+            repartitioned: None,
+        });
         PlanId(plan.nodes.len() - 1)
     }
 
     /// Gives an operator another name than its generated one.
     pub(crate) fn rename(&self, id: PlanId, name: String) {
-        self.0.borrow_mut().nodes[id.0].name = name;
+        self.with_node(id, |node| {
+            if let PlanKind::TableJoin(join) = &mut node.kind {
+                let [this, other] = &mut join.sides;
+                this.name = format!("{name}-join-this");
+                other.name = format!("{name}-join-other");
+            }
+            node.name = name;
+        });
+    }
+
+    pub(super) fn with_node<R>(&self, id: PlanId, f: impl FnOnce(&mut PlanNode) -> R) -> R {
+        f(&mut self.0.borrow_mut().nodes[id.0])
+    }
+
+    /// The next number.
+    pub(crate) fn next_number(&self) -> u32 {
+        self.0.borrow().names.peek()
+    }
+
+    /// Takes a number for a store that Java names before it names the operator, which has taken the numbers from `first` on: its
+    /// own names move up by one. If other names came in between, they stay and the store comes last.
+    pub(crate) fn store_name_before(&self, id: PlanId, taken: &Range<u32>, prefix: &str) -> String {
+        let mut plan = self.0.borrow_mut();
+        let last = plan.names.next_store(prefix);
+        if plan.names.peek() != taken.end + 1 {
+            return last;
+        }
+        plan.nodes[id.0].move_names_up(taken);
+        names::store_name(prefix, taken.start)
+    }
+
+    /// Reports a mistake in the program.
+    #[track_caller]
+    pub(crate) fn fail(&self, mistake: &str) {
+        let mistake = format!("{mistake} ({})", Location::caller());
+        self.0.borrow_mut().mistake.get_or_insert(mistake);
     }
 
     pub(crate) fn node_name(&self, id: PlanId) -> String {
@@ -69,31 +125,58 @@ impl PlanRef {
         parent: PlanId,
         key: &SerdeRef<K>,
         value: &SerdeRef<V>,
+        options: RepartitionOptions<K, V>,
     ) -> PlanId
     where
         K: Clone + 'static,
         V: Clone + 'static,
     {
         let names = self.0.borrow_mut().names.repartition(base);
-        let RepartitionNames { topic, sink, filter, source } = names;
+        let filter = KeyFilter {
+            name: names.filter.clone(),
+            strict: operator_kind::<(K, V), (K, V)>(not_null_key::<K, V>(key.clone())),
+            lenient: operator_kind::<(K, V), (K, V)>(pass::<K, V>()),
+        };
+        self.add_repartition_topic(names, (parent, Some(filter)), (key, value), options)
+    }
+
+    /// The names around a repartition topic of `base`.
+    pub(crate) fn repartition_names(&self, base: &str) -> RepartitionNames {
+        self.0.borrow_mut().names.repartition(base)
+    }
+
+    /// Adds a repartition topic with what goes on in front of it.
+    #[track_caller]
+    pub(crate) fn add_repartition_topic<K, V>(
+        &self,
+        names: RepartitionNames,
+        (parent, filter): (PlanId, Option<KeyFilter>),
+        (key, value): (&SerdeRef<K>, &SerdeRef<V>),
+        options: RepartitionOptions<K, V>,
+    ) -> PlanId
+    where
+        K: Clone + 'static,
+        V: Clone + 'static,
+    {
+        let RepartitionNames { topic, sink, source, .. } = names;
         let topic_name: Arc<str> = topic.into();
         let sink_spec = SinkSpec {
             target: TopicTarget::Fixed(topic_name.clone()),
             internal: true,
             key: key.clone(),
             value: value.clone(),
-            partitioner: None,
+            partitioner: options.partitioner,
         };
         // The time was extracted before; a default extractor of the application is for its own inputs.
         let consumed = Consumed::with(key.clone(), value.clone());
         let consumed = consumed.timestamp_extractor(FailOnInvalidTimestamp);
         let name = source.clone();
         let node = RepartitionNode {
-            filter: (filter, operator_kind::<(K, V), (K, V)>(not_null_key::<K, V>(key.clone()))),
+            filter,
             sink: (sink, sink_kind(sink_spec)),
             source: (source, source_kind(vec![topic_name.clone()], consumed)),
             topic_name,
-            topic: RepartitionTopic::default(),
+            topic: options.topic,
         };
         self.add(name, PlanKind::Repartition(Box::new(node)), vec![parent])
     }
@@ -101,6 +184,38 @@ impl PlanRef {
     /// Takes three numbers, as a repartition that is used a second time does in Java.
     pub(crate) fn skip_repartition_names(&self, base: &str) {
         self.0.borrow_mut().names.repartition(base);
+    }
+
+    /// The node below which the records of `stream` are partitioned by their key, for a join of that name. Joins without a name
+    /// share one topic, named after the stream's operator.
+    #[track_caller]
+    pub(crate) fn repartition_for_join<K, V>(
+        &self,
+        stream: PlanId,
+        name: Option<&str>,
+        key: &SerdeRef<K>,
+        value: &SerdeRef<V>,
+    ) -> PlanId
+    where
+        K: Clone + 'static,
+        V: Clone + 'static,
+    {
+        let own_name = self.node_name(stream);
+        let base = name.unwrap_or(&own_name);
+        let used = self.with_node(stream, |node| node.repartitioned);
+        if let Some(used) = used.filter(|_| base == own_name) {
+            self.skip_repartition_names(base);
+            return used;
+        }
+        let options = RepartitionOptions::default();
+        let repartitioned = self.add_repartition(base, stream, key, value, options);
+        self.with_node(stream, |node| node.repartitioned = Some(repartitioned));
+        repartitioned
+    }
+
+    /// Keeps records without a key for a join that has results for them: no repartition topic above it drops them.
+    pub(crate) fn want_null_keys(&self, join: PlanId) {
+        self.with_node(join, |node| node.wants_null_keys = true);
     }
 
     /// Reports that neither options nor stream have a serde.

@@ -1,7 +1,7 @@
 //! From plan to topology: the only place where the DSL calls the topology builder.
 
 use super::graph::Plan;
-use super::node::{PlanKind, RepartitionNode};
+use super::node::{KeyFilter, PlanKind, PlanNode, RepartitionNode, TableJoinNode};
 use crate::error::{Error, Result};
 use crate::topology::{NodeKind, Topology, TopologyBuilder};
 use std::collections::BTreeMap;
@@ -16,12 +16,13 @@ pub(super) fn lower(plan: &Plan) -> Result<Topology> {
     // The physical node that a plan node's children hang on.
     let mut outputs: Vec<usize> = Vec::new();
     let mut sources: BTreeMap<Vec<Arc<str>>, usize> = BTreeMap::new();
-    for node in &plan.nodes {
+    let keeps_null_keys = keeping_null_keys(plan);
+    for (place, node) in plan.nodes.iter().enumerate() {
         let parents: Vec<usize> = node.parents.iter().map(|parent| outputs[parent.0]).collect();
         let output = match &node.kind {
             PlanKind::Source(kind) => add_source(&mut builder, &mut sources, &node.name, kind),
             PlanKind::Node(kind) => builder.add(&node.name, kind.clone(), parents),
-            PlanKind::Stateful(kind, stores) => {
+            PlanKind::Stateful(kind, stores) | PlanKind::Table(kind, stores) => {
                 let index = builder.add(&node.name, kind.clone(), parents);
                 for store in stores {
                     builder.add_store(store);
@@ -29,17 +30,46 @@ pub(super) fn lower(plan: &Plan) -> Result<Topology> {
                 }
                 index
             }
-            PlanKind::Materialized(kind, store) => {
+            PlanKind::Reader(kind, stores) => {
                 let index = builder.add(&node.name, kind.clone(), parents);
-                builder.add_own_store(index, store);
+                for store in stores {
+                    builder.connect(index, store);
+                }
                 index
             }
-            PlanKind::Repartition(node) => add_repartition(&mut builder, node, parents),
+            PlanKind::Repartition(node) => {
+                add_repartition(&mut builder, node, parents, keeps_null_keys[place])
+            }
+            PlanKind::TableSource(table) => {
+                let (name, source) = &table.source;
+                let source = builder.add(name, source.clone(), Vec::new());
+                builder.add(&node.name, table.table.clone(), vec![source])
+            }
+            PlanKind::TableJoin(join) => add_table_join(&mut builder, node, join, &parents),
         };
+        if let Some(store) = node.own_store() {
+            builder.add_own_store(output, store);
+        }
+        if node.sends_old_values() {
+            builder.send_old_values(output);
+        }
         builder.locate(node.location);
         outputs.push(output);
     }
     builder.build()
+}
+
+/// Above which nodes there is a join, near or far, that wants records without a key.
+fn keeping_null_keys(plan: &Plan) -> Vec<bool> {
+    let mut keeping = vec![false; plan.nodes.len()];
+    for (place, node) in plan.nodes.iter().enumerate().rev() {
+        if node.wants_null_keys || keeping[place] {
+            for parent in &node.parents {
+                keeping[parent.0] = true;
+            }
+        }
+    }
+    keeping
 }
 
 /// Adds a source, unless the same topics have one already.
@@ -59,9 +89,36 @@ fn add_repartition(
     builder: &mut TopologyBuilder,
     node: &RepartitionNode,
     parents: Vec<usize>,
+    keeps_null_keys: bool,
 ) -> usize {
     builder.add_repartition_topic(&node.topic_name, node.topic.clone());
-    let filter = builder.add(&node.filter.0, node.filter.1.clone(), parents);
-    builder.add(&node.sink.0, node.sink.1.clone(), vec![filter]);
+    let parents = match &node.filter {
+        Some(KeyFilter { name, lenient, .. }) if keeps_null_keys => {
+            vec![builder.add(name, lenient.clone(), parents)]
+        }
+        Some(KeyFilter { name, strict, .. }) => vec![builder.add(name, strict.clone(), parents)],
+        None => parents,
+    };
+    builder.add(&node.sink.0, node.sink.1.clone(), parents);
     builder.add(&node.source.0, node.source.1.clone(), Vec::new())
+}
+
+fn add_table_join(
+    builder: &mut TopologyBuilder,
+    node: &PlanNode,
+    join: &TableJoinNode,
+    parents: &[usize],
+) -> usize {
+    let mut sides = Vec::new();
+    for (side, &parent) in join.sides.iter().zip(parents) {
+        let index = builder.add(&side.name, side.kind.clone(), vec![parent]);
+        for store in &side.reads {
+            builder.connect(index, store);
+        }
+        if node.sends_old_values() {
+            builder.send_old_values(index);
+        }
+        sides.push(index);
+    }
+    builder.add(&node.name, join.merge.clone(), sides)
 }

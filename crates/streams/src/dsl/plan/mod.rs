@@ -4,7 +4,11 @@ mod graph;
 mod lower;
 mod names;
 mod node;
+mod tables;
 
-pub(crate) use self::graph::PlanRef;
-pub(crate) use self::names::prefix;
-pub(crate) use self::node::{PlanId, PlanKind};
+pub(crate) use self::graph::{PlanRef, RepartitionOptions};
+pub(crate) use self::names::{RepartitionNames, prefix};
+pub(crate) use self::node::{
+    JoinSideNode, KeyFilter, PlanId, PlanKind, TableJoinNode, TableSourceNode,
+};
+pub(crate) use self::tables::{OldValues, TableFacts};

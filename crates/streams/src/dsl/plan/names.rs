@@ -13,12 +13,31 @@ pub(crate) mod prefix {
     pub(crate) const KEY_SELECT: &str = "KSTREAM-KEY-SELECT-";
     pub(crate) const PEEK: &str = "KSTREAM-PEEK-";
     pub(crate) const FOR_EACH: &str = "KSTREAM-FOREACH-";
+    pub(crate) const PRINTER: &str = "KSTREAM-PRINTER-";
+    pub(crate) const BRANCH: &str = "KSTREAM-BRANCH-";
     pub(crate) const MERGE: &str = "KSTREAM-MERGE-";
     pub(crate) const PROCESSOR: &str = "KSTREAM-PROCESSOR-";
+    pub(crate) const PROCESS_VALUES: &str = "KSTREAM-PROCESSVALUES-";
+    pub(crate) const REPARTITION: &str = "KSTREAM-REPARTITION-";
     pub(crate) const AGGREGATE: &str = "KSTREAM-AGGREGATE-";
     pub(crate) const REDUCE: &str = "KSTREAM-REDUCE-";
     pub(crate) const TO_STREAM: &str = "KTABLE-TOSTREAM-";
+    pub(crate) const TO_TABLE: &str = "KSTREAM-TOTABLE-";
+    pub(crate) const TABLE_SOURCE: &str = "KTABLE-SOURCE-";
+    pub(crate) const TABLE_FILTER: &str = "KTABLE-FILTER-";
+    pub(crate) const TABLE_MAP_VALUES: &str = "KTABLE-MAPVALUES-";
+    pub(crate) const TABLE_TRANSFORM: &str = "KTABLE-TRANSFORMVALUES-";
+    pub(crate) const TABLE_MERGE: &str = "KTABLE-MERGE-";
+    pub(crate) const TABLE_JOIN_THIS: &str = "KTABLE-JOINTHIS-";
+    pub(crate) const TABLE_JOIN_OTHER: &str = "KTABLE-JOINOTHER-";
+    pub(crate) const TABLE_SELECT: &str = "KTABLE-SELECT-";
+    pub(crate) const TABLE_AGGREGATE: &str = "KTABLE-AGGREGATE-";
+    pub(crate) const TABLE_REDUCE: &str = "KTABLE-REDUCE-";
+    pub(crate) const JOIN: &str = "KSTREAM-JOIN-";
+    pub(crate) const LEFT_JOIN: &str = "KSTREAM-LEFTJOIN-";
 }
+
+use std::ops::Range;
 
 const REPARTITION: &str = "-repartition";
 
@@ -27,6 +46,11 @@ const REPARTITION: &str = "-repartition";
 pub(super) struct Names(u32);
 
 impl Names {
+    /// The number that the next name gets.
+    pub(super) fn peek(&self) -> u32 {
+        self.0
+    }
+
     /// `PREFIX0000000007`
     pub(super) fn next(&mut self, prefix: &str) -> String {
         let name = format!("{prefix}{:010}", self.0);
@@ -63,11 +87,28 @@ impl Names {
     }
 }
 
-pub(super) struct RepartitionNames {
-    pub(super) topic: String,
-    pub(super) sink: String,
-    pub(super) filter: String,
-    pub(super) source: String,
+/// `KTABLE-MERGE-STATE-STORE-0000000003`
+pub(super) fn store_name(prefix: &str, number: u32) -> String {
+    format!("{prefix}STATE-STORE-{number:010}")
+}
+
+/// Adds one to the number of a generated name, if it is one of those.
+pub(super) fn move_up(name: &mut String, numbers: &Range<u32>) {
+    let Some((prefix, number)) = name.rsplit_once('-').filter(|(_, number)| number.len() == 10)
+    else {
+        return;
+    };
+    if let Some(number) = number.parse().ok().filter(|number| numbers.contains(number)) {
+        *name = format!("{prefix}-{:010}", number + 1);
+    }
+}
+
+/// The names of a repartition topic, without the application's prefix, and of the nodes around it.
+pub(crate) struct RepartitionNames {
+    pub(crate) topic: String,
+    pub(crate) sink: String,
+    pub(crate) filter: String,
+    pub(crate) source: String,
 }
 
 /// Whether a name looks like a generated one: `KSTREAM.*-[0-9]{10}`.

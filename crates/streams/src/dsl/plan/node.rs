@@ -1,5 +1,6 @@
 //! The nodes of the logical plan.
 
+use super::tables::TableFacts;
 use crate::state::StoreSpec;
 use crate::topology::{NodeKind, RepartitionTopic};
 use std::panic::Location;
@@ -15,6 +16,12 @@ pub(crate) struct PlanNode {
     pub(crate) kind: PlanKind,
     pub(crate) parents: Vec<PlanId>,
     pub(crate) location: &'static Location<'static>,
+    /// Set if the node gives the changes of a table.
+    pub(crate) table: Option<TableFacts>,
+    /// Whether the node wants records without a key: a left or outer join.
+    pub(crate) wants_null_keys: bool,
+    /// The repartition topic that was last put behind the node for a join.
+    pub(crate) repartitioned: Option<PlanId>,
 }
 
 /// What a node is.
@@ -25,18 +32,50 @@ pub(crate) enum PlanKind {
     Node(NodeKind),
     /// A processor with the stores that it shares with others.
     Stateful(NodeKind, Vec<StoreSpec>),
-    /// An operator with a store of its own.
-    Materialized(NodeKind, StoreSpec),
     /// A sink, a topic and a source in the middle of a stream.
     Repartition(Box<RepartitionNode>),
+    /// A topic that is read as a table.
+    TableSource(Box<TableSourceNode>),
+    /// An operator that gives a table, with the stores that it shares with others.
+    Table(NodeKind, Vec<StoreSpec>),
+    /// The join of two tables.
+    TableJoin(Box<TableJoinNode>),
+    /// An operator that reads stores of others.
+    Reader(NodeKind, Vec<Arc<str>>),
+}
+
+/// The source in front of a table.
+pub(crate) struct TableSourceNode {
+    pub(crate) source: (String, NodeKind),
+    pub(crate) table: NodeKind,
+}
+
+/// A join of two tables: the side of each, which reads the stores of the other, and the node where they meet.
+pub(crate) struct TableJoinNode {
+    pub(crate) sides: [JoinSideNode; 2],
+    pub(crate) merge: NodeKind,
+}
+
+/// One side of a join.
+pub(crate) struct JoinSideNode {
+    pub(crate) name: String,
+    pub(crate) kind: NodeKind,
+    /// The stores behind the other table.
+    pub(crate) reads: Vec<Arc<str>>,
+}
+
+/// The node in front of a repartition topic, which keeps records without a key out unless a join behind the topic wants them.
+pub(crate) struct KeyFilter {
+    pub(crate) name: String,
+    pub(crate) strict: NodeKind,
+    pub(crate) lenient: NodeKind,
 }
 
 /// A repartition topic with the nodes around it.
 pub(crate) struct RepartitionNode {
     pub(crate) topic_name: Arc<str>,
     pub(crate) topic: RepartitionTopic,
-    /// Keeps records without a key out.
-    pub(crate) filter: (String, NodeKind),
+    pub(crate) filter: Option<KeyFilter>,
     pub(crate) sink: (String, NodeKind),
     pub(crate) source: (String, NodeKind),
 }

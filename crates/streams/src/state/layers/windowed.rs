@@ -10,7 +10,7 @@ use super::recent::{Put, Recent, Row};
 use super::record_cache::{Flushed, RecordCache};
 use super::{FlushListener, StoreLayers, StoreWrites};
 use crate::error::{Error, Result};
-use crate::processor::RecordContext;
+use crate::processor::{RecordContext, TaskContext};
 use crate::record::Headers;
 use crate::state::engine::{Direction, Engine, EngineEntries, KeyRange, Write};
 use crate::state::key_order::sort_by_key;
@@ -93,6 +93,31 @@ impl WindowSettings {
             clock.sequence = clock.sequence.max(row.minor as u32);
         }
         (row.time >= self.kept_from(clock.observed)).then(|| self.engine_key(&row))
+    }
+}
+
+/// What a write is made for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WindowWrite<'a> {
+    /// The time of the record in hand, of which the changelog tells.
+    pub(crate) timestamp: i64,
+    /// Its headers, for the change that a record cache keeps back.
+    pub(crate) headers: &'a Headers,
+    /// The changelog record has them too.
+    pub(crate) logs_headers: bool,
+}
+
+impl<'a> WindowWrite<'a> {
+    pub(crate) fn at(timestamp: i64, headers: &'a Headers) -> Self {
+        WindowWrite { timestamp, headers, logs_headers: false }
+    }
+
+    fn record(&self, task: &TaskContext) -> RecordContext {
+        RecordContext { timestamp: self.timestamp, ..task.record() }
+    }
+
+    fn logged_headers(&self) -> Headers {
+        if self.logs_headers { self.headers.clone() } else { Headers::new() }
     }
 }
 
@@ -239,22 +264,18 @@ impl WindowLayers {
         Ok(value)
     }
 
-    /// Writes or deletes. `record` is the context of the record in hand, `headers` are its own. `log_headers`: the changelog record
-    /// has them too.
+    /// Writes or deletes.
     pub(crate) fn put(
         &mut self,
         row: &RowKey,
         value: Option<ByteView>,
-        record: impl FnOnce() -> RecordContext,
-        timestamp: i64,
-        headers: &Headers,
-        log_headers: bool,
+        task: &TaskContext,
+        write: WindowWrite,
     ) -> Result<()> {
         if self.cache.is_some() {
-            return self.keep_back(row, value, record, headers);
+            return self.keep_back(row, value, task, write);
         }
-        let logged = if log_headers { headers.clone() } else { Headers::new() };
-        self.write(row, value, timestamp, logged);
+        self.write(row, value, write.timestamp, write.logged_headers());
         Ok(())
     }
 
@@ -263,8 +284,8 @@ impl WindowLayers {
         &mut self,
         row: &RowKey,
         value: Option<ByteView>,
-        record: impl FnOnce() -> RecordContext,
-        headers: &Headers,
+        task: &TaskContext,
+        write: WindowWrite,
     ) -> Result<()> {
         let mut key = std::mem::take(&mut self.scratch);
         key.clear();
@@ -281,7 +302,8 @@ impl WindowLayers {
             self.forget(row);
         } else {
             let under = under.filter(|_| is_new);
-            cache.put(&key, value.clone(), under, record(), headers.clone());
+            let (record, headers) = (write.record(task), write.headers.clone());
+            cache.put(&key, value.clone(), under, record, headers);
             self.recent.put(row, value, Put::Cache);
         }
         self.scratch = key;
@@ -330,16 +352,15 @@ impl WindowLayers {
     pub(crate) fn remove(
         &mut self,
         row: &RowKey,
-        record: impl FnOnce() -> RecordContext,
-        timestamp: i64,
-        headers: &Headers,
+        task: &TaskContext,
+        write: WindowWrite,
     ) -> Result<()> {
         if self.cache.is_some() {
-            return self.keep_back(row, None, record, headers);
+            return self.keep_back(row, None, task, write);
         }
         let layout = self.settings.layout;
         if let Some(changelog) = &mut self.changelog {
-            changelog.log(|out| layout.write(row, out), None, timestamp, Headers::new());
+            changelog.log(|out| layout.write(row, out), None, write.timestamp, Headers::new());
         }
         if self.settings.persistent {
             self.clock.observed = self.clock.observed.max(row.time);
