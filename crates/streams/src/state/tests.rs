@@ -1,5 +1,6 @@
 //! Stores from the typed handle down to the engine: in memory and on disk, over commits, restarts and restores.
 
+mod answers;
 mod model;
 mod session;
 mod versioned;
