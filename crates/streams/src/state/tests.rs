@@ -1,8 +1,10 @@
 //! Stores from the typed handle down to the engine: in memory and on disk, over commits, restarts and restores.
 
 mod answers;
+mod join_list;
 mod model;
 mod session;
+
 mod versioned;
 mod window;
 

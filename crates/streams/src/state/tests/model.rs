@@ -36,7 +36,7 @@ const READ_CACHES: [usize; 2] = [1_000, 1 << 20];
 
 #[test]
 fn window_stores_are_as_plain_maps() {
-    for seed in 1..=12 {
+    for seed in 1..=6 {
         for read_cache in READ_CACHES {
             for in_memory in [false, true] {
                 windows(seed, read_cache, in_memory, seed % 2 == 0);
@@ -142,7 +142,7 @@ fn check_windows(
 
 #[test]
 fn session_stores_are_as_plain_maps() {
-    for seed in 1..=12 {
+    for seed in 1..=6 {
         for read_cache in READ_CACHES {
             for in_memory in [false, true] {
                 sessions(seed, read_cache, in_memory);
@@ -212,7 +212,7 @@ fn sessions(seed: u64, read_cache: usize, in_memory: bool) {
 
 #[test]
 fn versioned_stores_are_as_plain_maps() {
-    for seed in 1..=12 {
+    for seed in 1..=6 {
         for read_cache in READ_CACHES {
             versions(seed, read_cache);
         }
