@@ -98,24 +98,26 @@ where
             return Ok(());
         }
         if session != own {
-            for (window, value) in merged {
-                self.write(&key, window, None, Some(value), &headers)?;
+            for (window, old) in merged {
+                let removed = self.store.remove_at(&key, window, timestamp, &headers);
+                removed.map_err(|error| Fault::at(&self.name, error))?;
+                self.forward(&key, window, None, Some(old))?;
             }
         }
         let step = self.aggregation.step(&key, value, stored).map_err(failed)?;
-        self.write(&key, session, step.into_value(), None, &headers)
+        let new = step.into_value();
+        let put = self.store.put_at(&key, session, new.as_ref(), timestamp, &headers);
+        put.map_err(|error| Fault::at(&self.name, error))?;
+        self.forward(&key, session, new, None)
     }
 
-    fn write(
+    fn forward(
         &self,
         key: &K,
         window: Window,
         new: Option<A>,
         old: Option<A>,
-        headers: &Headers,
     ) -> Result<(), Fault> {
-        let put = self.store.put_with_headers(key, window, new.as_ref(), headers);
-        put.map_err(|error| Fault::at(&self.name, error))?;
         if self.is_forwarded || self.emitter.is_some() {
             return Ok(());
         }
@@ -182,10 +184,8 @@ where
             let timestamp = key.window.end;
             children.send(Record { key, value: Change::latest(new, old), timestamp, headers })
         };
-        let is_forwarded = !rule.on_close && store.forward_changes(forward, name.clone());
-        if sends_old_values {
-            store.send_old_values();
-        }
+        let is_forwarded =
+            !rule.on_close && store.forward_changes(forward, name.clone(), sends_old_values);
         Ok(Rc::new(SessionAggregate {
             stream_time: task.observed_time(token.name(), &name),
             emitter: rule.on_close.then(|| CloseEmitter::new(&task, token.name())),

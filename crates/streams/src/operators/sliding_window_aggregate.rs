@@ -246,8 +246,8 @@ where
         old: Option<A>,
         timestamp: i64,
     ) -> Result<(), Fault> {
-        let put = new.as_ref().map(|new| (new, timestamp));
-        let put = self.store.put_with_headers(&record.key, put, window.start, &record.headers);
+        let Record { key, headers, .. } = record;
+        let put = self.store.put_at(key, new.as_ref(), window.start, timestamp, headers);
         put.map_err(|error| Fault::at(&self.name, error))?;
         if self.forwarding.is_done_elsewhere || self.emitter.is_some() {
             return Ok(());

@@ -118,8 +118,7 @@ where
         let step = self.aggregation.step(&key, value, stored).map_err(failed)?;
         let timestamp = stored_time.map_or(timestamp, |time| time.max(timestamp));
         let new = step.into_value();
-        let put = new.as_ref().map(|new| (new, timestamp));
-        let put = self.store.put_with_headers(&key, put, window.start, &headers);
+        let put = self.store.put_at(&key, new.as_ref(), window.start, timestamp, &headers);
         put.map_err(|error| Fault::at(&self.name, error))?;
         if self.forwarding.is_done_elsewhere || self.emitter.is_some() {
             return Ok(());
@@ -189,10 +188,8 @@ impl<K: Clone + 'static, A: Clone + 'static> Forwarding<K, A> {
             let value = Change::latest(new, old);
             children.send(Record { key, value, timestamp, headers })
         };
-        let is_done_elsewhere = !on_close && store.forward_changes(forward, node.clone());
-        if sends_old_values {
-            store.send_old_values();
-        }
+        let is_done_elsewhere =
+            !on_close && store.forward_changes(forward, node.clone(), sends_old_values);
         Forwarding { out, is_done_elsewhere, sends_old_values }
     }
 }

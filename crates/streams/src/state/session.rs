@@ -2,7 +2,9 @@
 
 use super::codec::{Codec, KeyValueSerdes, NO_HEADERS, TableChange};
 use super::engine::Direction;
-use super::layers::{FlushListener, Flushed, Hit, KeyedHits, Order, TimeSpan, WindowLayers};
+use super::layers::{
+    FlushListener, Flushed, Hit, KeyedHits, Order, TimeSpan, WindowLayers, WindowWrite,
+};
 use super::layout::windowed_key::RowKey;
 use super::spec::sealed::Open;
 use super::spec::{StoreToken, StoreType};
@@ -60,7 +62,7 @@ struct Typed<K, V> {
 /// }
 ///
 /// let builder = StreamsBuilder::new();
-/// let supplier = move |ctx: &InitContext<'_>| Ok(Count(ctx.store(&visits)?));
+/// let supplier = move |ctx: &mut InitContext<'_>| Ok(Count(ctx.store(&visits)?));
 /// builder
 ///     .stream("pages", Consumed::<String, String>::new())
 ///     .process(supplier, Processed::new().store(&visits))
@@ -68,8 +70,8 @@ struct Typed<K, V> {
 ///
 /// let mut driver = TopologyTestDriver::new(builder.build()?)?;
 /// let mut pages = driver.input::<String, String>("pages");
-/// pages.pipe_at(&mut driver, 0, ("ann", "/home"))?;
-/// pages.pipe_at(&mut driver, 50_000, ("ann", "/away"))?;
+/// pages.pipe_key_value_at(&mut driver, 0, "ann", "/home")?;
+/// pages.pipe_key_value_at(&mut driver, 50_000, "ann", "/away")?;
 /// assert_eq!(driver.store(&visits)?.fetch_session(&"ann".to_string(), Window::new(0, 50_000))?, Some(2));
 /// # Ok::<(), kstreams::Error>(())
 /// ```
@@ -107,21 +109,20 @@ impl<K: 'static, V: 'static> SessionStore<K, V> {
     /// # Errors
     /// When key or value cannot be serialized, or the session ends before it starts.
     pub fn put(&self, key: &K, window: Window, value: Option<&V>) -> Result<()> {
-        self.put_with_headers(key, window, value, &NO_HEADERS)
+        self.put_at(key, window, value, self.0.task.timestamp(), &NO_HEADERS)
     }
 
-    /// The same; a cached change is forwarded with these headers.
-    pub(crate) fn put_with_headers(
+    /// The write of an operator for a record of that time; a cached change is forwarded with these headers.
+    pub(crate) fn put_at(
         &self,
         key: &K,
         window: Window,
         value: Option<&V>,
+        timestamp: i64,
         headers: &Headers,
     ) -> Result<()> {
-        let task = &self.0.task;
-        self.0.change(key, window, value, |layers, row, value| {
-            layers.put(row, value, || task.record(), task.timestamp(), headers, false)
-        })
+        let (task, write) = (&self.0.task, WindowWrite::at(timestamp, headers));
+        self.0.change(key, window, value, |layers, row, value| layers.put(row, value, task, write))
     }
 
     /// Deletes a session.
@@ -129,20 +130,19 @@ impl<K: 'static, V: 'static> SessionStore<K, V> {
     /// # Errors
     /// As [`Self::put`].
     pub fn remove(&self, key: &K, window: Window) -> Result<()> {
-        self.remove_with_headers(key, window, &NO_HEADERS)
+        self.remove_at(key, window, self.0.task.timestamp(), &NO_HEADERS)
     }
 
-    /// The same; a cached change is forwarded with these headers.
-    pub(crate) fn remove_with_headers(
+    /// The deletion of an operator for a record of that time; a cached change is forwarded with these headers.
+    pub(crate) fn remove_at(
         &self,
         key: &K,
         window: Window,
+        timestamp: i64,
         headers: &Headers,
     ) -> Result<()> {
-        let task = &self.0.task;
-        self.0.change(key, window, None, |layers, row, _| {
-            layers.remove(row, || task.record(), task.timestamp(), headers)
-        })
+        let (task, write) = (&self.0.task, WindowWrite::at(timestamp, headers));
+        self.0.change(key, window, None, |layers, row, _| layers.remove(row, task, write))
     }
 
     /// The value of exactly this session.
@@ -281,16 +281,12 @@ impl<K: 'static, V: 'static> SessionStore<K, V> {
         Ok(SessionEntries { hits, codec: self.0.codec.clone() })
     }
 
-    /// From now on a change of the record cache carries the value before it.
-    pub(crate) fn send_old_values(&self) {
-        self.0.layers.borrow_mut().sends_old_values = true;
-    }
-
     /// Whether changes are kept back until the next commit; then `listener` gets them, else the caller forwards them itself.
     pub(crate) fn forward_changes(
         &self,
         listener: impl Fn(TableChange<SessionWindowed<K>, V>, Headers) -> Result<(), Fault> + 'static,
         node: Arc<str>,
+        sends_old_values: bool,
     ) -> bool {
         let mut layers = self.0.layers.borrow_mut();
         if !layers.is_cached() {
@@ -314,6 +310,7 @@ impl<K: 'static, V: 'static> SessionStore<K, V> {
             listener(change, flushed.headers)
         });
         layers.listener = Some(listener);
+        layers.sends_old_values = sends_old_values;
         true
     }
 }

@@ -49,7 +49,7 @@ pub struct VersionedRecord<V> {
 /// }
 ///
 /// let builder = StreamsBuilder::new();
-/// let supplier = move |ctx: &InitContext<'_>| Ok(Keep(ctx.store(&prices)?));
+/// let supplier = move |ctx: &mut InitContext<'_>| Ok(Keep(ctx.store(&prices)?));
 /// builder
 ///     .stream("offers", Consumed::<String, f64>::new())
 ///     .process(supplier, Processed::new().store(&prices))
@@ -57,8 +57,8 @@ pub struct VersionedRecord<V> {
 ///
 /// let mut driver = TopologyTestDriver::new(builder.build()?)?;
 /// let mut offers = driver.input::<String, f64>("offers");
-/// offers.pipe_at(&mut driver, 20, ("tea", 2.5))?;
-/// offers.pipe_at(&mut driver, 10, ("tea", 2.0))?;
+/// offers.pipe_key_value_at(&mut driver, 20, "tea", 2.5)?;
+/// offers.pipe_key_value_at(&mut driver, 10, "tea", 2.0)?;
 /// let at_15 = driver.store(&prices)?.get_as_of(&"tea".to_string(), 15)?;
 /// assert_eq!(at_15, Some(VersionedRecord { value: 2.0, timestamp: 10, valid_to: Some(20) }));
 /// # Ok::<(), kstreams::Error>(())

@@ -2,7 +2,9 @@
 
 use super::codec::{Codec, KeyValueSerdes, NO_HEADERS, TableChange};
 use super::engine::{Direction, KeyRange};
-use super::layers::{FlushListener, Flushed, Hit, KeyedHits, Order, TimeSpan, WindowLayers};
+use super::layers::{
+    FlushListener, Flushed, Hit, KeyedHits, Order, TimeSpan, WindowLayers, WindowWrite,
+};
 use super::layout::windowed_key::RowKey;
 use super::spec::sealed::Open;
 use super::spec::{StoreToken, StoreType};
@@ -62,14 +64,15 @@ struct Typed<K, V> {
 /// }
 ///
 /// let builder = StreamsBuilder::new();
-/// let supplier = move |ctx: &InitContext<'_>| Ok(Count(ctx.store(&visits)?));
+/// let supplier = move |ctx: &mut InitContext<'_>| Ok(Count(ctx.store(&visits)?));
 /// builder
 ///     .stream("pages", Consumed::<String, String>::new())
 ///     .process(supplier, Processed::new().store(&visits))
 ///     .to("counts", Produced::<String, i64>::new());
 ///
 /// let mut driver = TopologyTestDriver::new(builder.build()?)?;
-/// driver.input::<String, String>("pages").pipe_at(&mut driver, 3_600_000, ("ann", "/home"))?;
+/// let mut pages = driver.input::<String, String>("pages");
+/// pages.pipe_key_value_at(&mut driver, 3_600_000, "ann", "/home")?;
 /// assert_eq!(driver.store(&visits)?.fetch(&"ann".to_string(), 3_600_000)?, Some(1));
 /// # Ok::<(), kstreams::Error>(())
 /// ```
@@ -95,27 +98,27 @@ impl<K: 'static, V: 'static> Typed<K, V> {
         })
     }
 
+    /// Writes a value behind a timestamp as `prefix`, or deletes.
     fn put(
         &self,
         key: &K,
         value: Option<&V>,
-        timestamp: Option<i64>,
+        prefix: Option<i64>,
         start: i64,
-        headers: &Headers,
-        log_headers: bool,
+        write: WindowWrite<'_>,
     ) -> Result<()> {
         if start < 0 {
             let message = format!("store {}: a window cannot start at {start}", self.codec.name);
             return Err(Error::state(message));
         }
         let (key_bytes, bytes) = &mut *self.scratch.borrow_mut();
-        let value = self.codec.value_bytes(value, timestamp, bytes)?;
+        let value = self.codec.value_bytes(value, prefix, bytes)?;
         key_bytes.clear();
         self.codec.write_key(key, key_bytes)?;
         let task = &self.task;
         let row = RowKey { key: key_bytes, time: start, minor: 0 };
         let mut layers = self.layers.borrow_mut();
-        layers.put(&row, value, || task.record(), task.timestamp(), headers, log_headers)?;
+        layers.put(&row, value, task, write)?;
         report_expired(&mut layers, task, &self.codec.name);
         Ok(())
     }
@@ -377,10 +380,11 @@ impl<K: 'static, V: 'static> WindowStore<K, V> {
     /// # Errors
     /// When key or value cannot be serialized, or the start is negative.
     pub fn put(&self, key: &K, value: Option<&V>, window_start: i64) -> Result<()> {
-        self.0.put(key, value, None, window_start, &NO_HEADERS, false)
+        let timestamp = self.0.task.timestamp();
+        self.0.put(key, value, None, window_start, WindowWrite::at(timestamp, &NO_HEADERS))
     }
 
-    /// The same; the changelog record has these headers, as those of stream-stream joins have.
+    /// The write of a stream-stream join: the changelog record has the time and the headers of the record in hand.
     pub(crate) fn put_logging_headers(
         &self,
         key: &K,
@@ -388,7 +392,8 @@ impl<K: 'static, V: 'static> WindowStore<K, V> {
         window_start: i64,
         headers: &Headers,
     ) -> Result<()> {
-        self.0.put(key, value, None, window_start, headers, true)
+        let write = WindowWrite { timestamp: window_start, headers, logs_headers: true };
+        self.0.put(key, value, None, window_start, write)
     }
 }
 
@@ -406,24 +411,22 @@ impl<K: 'static, V: 'static> TimestampedWindowStore<K, V> {
     /// # Errors
     /// When key or value cannot be serialized, or the start is negative.
     pub fn put(&self, key: &K, value: Option<(&V, i64)>, window_start: i64) -> Result<()> {
-        self.put_with_headers(key, value, window_start, &NO_HEADERS)
+        let ((value, timestamp), at) = (value.unzip(), self.0.task.timestamp());
+        self.0.put(key, value, timestamp, window_start, WindowWrite::at(at, &NO_HEADERS))
     }
 
-    /// The same; a cached change is forwarded with these headers.
-    pub(crate) fn put_with_headers(
+    /// The write of an operator for a record of that time, which a deletion has as well; a cached change is forwarded with these
+    /// headers.
+    pub(crate) fn put_at(
         &self,
         key: &K,
-        value: Option<(&V, i64)>,
+        value: Option<&V>,
         window_start: i64,
+        timestamp: i64,
         headers: &Headers,
     ) -> Result<()> {
-        let (value, timestamp) = value.unzip();
-        self.0.put(key, value, timestamp, window_start, headers, false)
-    }
-
-    /// From now on a change of the record cache carries the value before it.
-    pub(crate) fn send_old_values(&self) {
-        self.0.layers.borrow_mut().sends_old_values = true;
+        let write = WindowWrite::at(timestamp, headers);
+        self.0.put(key, value, Some(timestamp), window_start, write)
     }
 
     /// Whether changes are kept back until the next commit; then `listener` gets them, else the caller forwards them itself.
@@ -431,6 +434,7 @@ impl<K: 'static, V: 'static> TimestampedWindowStore<K, V> {
         &self,
         listener: impl Fn(TableChange<TimeWindowed<K>, V>, Headers) -> Result<(), Fault> + 'static,
         node: Arc<str>,
+        sends_old_values: bool,
     ) -> bool {
         let mut layers = self.0.layers.borrow_mut();
         if !layers.is_cached() {
@@ -456,6 +460,7 @@ impl<K: 'static, V: 'static> TimestampedWindowStore<K, V> {
             listener(change, flushed.headers)
         });
         layers.listener = Some(listener);
+        layers.sends_old_values = sends_old_values;
         true
     }
 }

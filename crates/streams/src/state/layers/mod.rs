@@ -24,7 +24,7 @@ pub(crate) use self::versioned::{
 };
 pub(in crate::state) use self::windowed::Order;
 pub(crate) use self::windowed::{
-    Hit, KeyedHits, StoreClock, TimeSpan, WindowLayers, WindowSettings,
+    Hit, KeyedHits, StoreClock, TimeSpan, WindowLayers, WindowSettings, WindowWrite,
 };
 
 use crate::error::Result;

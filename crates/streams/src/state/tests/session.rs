@@ -126,7 +126,6 @@ fn a_cached_store_forwards_merged_sessions_once() {
     let mut bench = Bench::with_cache_of(token(1_000).caching_enabled(), 1 << 20, 1 << 20);
     let seen = Rc::new(RefCell::new(Vec::new()));
     let sink = seen.clone();
-    bench.store().send_old_values();
     let cached = bench.store().forward_changes(
         move |change, _| {
             let show = |value: Option<String>| value.unwrap_or("-".into());
@@ -135,6 +134,7 @@ fn a_cached_store_forwards_merged_sessions_once() {
             Ok(())
         },
         "node".into(),
+        true,
     );
     assert!(cached);
     put(&bench, "a", 10, 10, "1");

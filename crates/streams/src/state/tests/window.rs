@@ -224,7 +224,6 @@ fn a_cached_store_forwards_and_logs_the_last_change() {
         let seen = Rc::new(RefCell::new(Vec::new()));
         let sink = seen.clone();
         let store = bench.store();
-        store.send_old_values();
         let cached = store.forward_changes(
             move |change, _| {
                 let show = |value: Option<String>| value.unwrap_or("-".into());
@@ -233,6 +232,7 @@ fn a_cached_store_forwards_and_logs_the_last_change() {
                 Ok(())
             },
             "node".into(),
+            true,
         );
         assert!(cached);
         let put =
