@@ -2,8 +2,8 @@
 
 pub use crate::config::StreamsConfig;
 pub use crate::dsl::{
-    Branched, BranchedKStream, Grouped, Joined, KGroupedStream, KGroupedTable, KStream, KTable,
-    Materialized, Printed, Processed, Repartitioned, StreamsBuilder,
+    Branched, BranchedKStream, GlobalKTable, Grouped, Joined, KGroupedStream, KGroupedTable,
+    KStream, KTable, Materialized, Printed, Processed, Repartitioned, StreamsBuilder,
 };
 pub use crate::error::{BoxError, Error, ErrorKind, Result};
 pub use crate::processor::{

@@ -17,6 +17,8 @@ pub(super) fn cases() -> Vec<Case> {
         text("st_inner", stream_inner),
         text("st_left", stream_left),
         text("st_left_rekeyed", stream_left_rekeyed),
+        text("gt_inner", global_inner),
+        text("gt_left", global_left),
         text("tt_inner", inner),
         text("tt_left", left),
         text("tt_outer", outer),
@@ -191,5 +193,23 @@ fn stream_left_rekeyed() -> Result<Topology> {
     let a = stream(&builder, "a").select_key(|_, v| first(v));
     let b = builder.table::<Text, String>("b", Consumed::new(), Materialized::named("t"));
     a.left_join_table(&b, found, Joined::new()).to("out", Produced::new());
+    builder.build()
+}
+
+fn global_inner() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let g = builder.global_table::<String, String>("b", Consumed::new(), Materialized::named("g"));
+    stream(&builder, "a")
+        .join_global(&g, |_, v| first(v), |a, b| found(a, Some(b)), Joined::new())
+        .to("out", Produced::new());
+    builder.build()
+}
+
+fn global_left() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let g = builder.global_table::<String, String>("b", Consumed::new(), Materialized::named("g"));
+    stream(&builder, "a")
+        .left_join_global(&g, |k, _| k.clone(), found, Joined::new())
+        .to("out", Produced::new());
     builder.build()
 }

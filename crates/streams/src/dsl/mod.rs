@@ -5,17 +5,20 @@
 
 mod branch;
 mod builder;
+mod global_table;
 mod grouped;
 mod grouped_table;
 mod options;
 mod plan;
 mod stream;
+mod stream_global_joins;
 mod stream_joins;
 mod table;
 mod table_joins;
 
 pub use self::branch::BranchedKStream;
 pub use self::builder::StreamsBuilder;
+pub use self::global_table::GlobalKTable;
 pub use self::grouped::KGroupedStream;
 pub use self::grouped_table::KGroupedTable;
 pub use self::options::{

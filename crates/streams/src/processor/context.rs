@@ -3,7 +3,7 @@
 use super::{KeyOf, ProcessResult, Processor, RecordOf, ValueOf};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::RecordMetadata;
-use crate::state::{StoreSet, StoreToken, StoreType};
+use crate::state::{GlobalStores, StoreSet, StoreToken, StoreType};
 use crate::topology::erased::Output;
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -47,11 +47,17 @@ pub(crate) struct TaskContext {
     wall_clock: Cell<i64>,
     commit_requested: Cell<bool>,
     dropped: Cell<u64>,
+    globals: Arc<GlobalStores>,
 }
 
 impl TaskContext {
-    pub(crate) fn new(application_id: Arc<str>, task_id: TaskId) -> Self {
+    pub(crate) fn new(
+        application_id: Arc<str>,
+        task_id: TaskId,
+        globals: Arc<GlobalStores>,
+    ) -> Self {
         TaskContext {
+            globals,
             application_id,
             task_id,
             topic: RefCell::new("".into()),
@@ -109,6 +115,11 @@ impl TaskContext {
         self.enter_partition(&record.topic, record.partition);
         self.offset.set(record.offset);
         self.timestamp.set(record.timestamp);
+    }
+
+    /// The global tables of the process.
+    pub(crate) fn globals(&self) -> &GlobalStores {
+        &self.globals
     }
 
     pub(crate) fn timestamp(&self) -> i64 {

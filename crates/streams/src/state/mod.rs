@@ -5,6 +5,7 @@
 
 mod directory;
 pub(crate) mod engine;
+mod global;
 mod key_order;
 mod key_value;
 mod layers;
@@ -14,6 +15,7 @@ mod spec;
 mod store_set;
 
 pub(crate) use self::directory::{DirectoryLock, StateDirectory, clean_up};
+pub(crate) use self::global::{GlobalRecord, GlobalSpec, GlobalStores, GlobalTable, Unreadable};
 pub use self::key_value::{Entries, KeyValueStore, TimestampedKeyValueStore};
 pub(crate) use self::key_value::{KeyValueSerdes, TableChange};
 pub(crate) use self::layers::{Budget, LogMode, StoreBudget};

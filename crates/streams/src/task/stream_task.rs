@@ -6,7 +6,7 @@ use super::source::SourceSettings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::processor::{TaskContext, TaskId};
 use crate::record::Headers;
-use crate::state::{LogMode, LogRecord, StoreBudget, StoreSet, TaskBackends};
+use crate::state::{GlobalStores, LogMode, LogRecord, StoreBudget, StoreSet, TaskBackends};
 use crate::topology::erased::{Close, Fault};
 use crate::topology::{ChangelogTopic, TaskNodes, Topology};
 use kstreams_protocol::batch::RecordReader;
@@ -22,6 +22,7 @@ pub(crate) struct TaskPlan {
     pub(crate) application_id: Arc<str>,
     pub(crate) source: SourceSettings,
     pub(crate) log_mode: LogMode,
+    pub(crate) globals: Arc<GlobalStores>,
 }
 
 /// The offset to commit for an input partition.
@@ -60,7 +61,7 @@ impl StreamTask {
     ) -> Result<Self> {
         let graph = plan.topology.graph();
         let app = &plan.application_id;
-        let context = Rc::new(TaskContext::new(app.clone(), id));
+        let context = Rc::new(TaskContext::new(app.clone(), id, plan.globals.clone()));
         let used = graph.stores_of(id.subtopology);
         let specs = graph.stores.iter().filter(|spec| used.contains(&spec.name));
         let specs = specs.map(|spec| {

@@ -45,6 +45,13 @@ pub(super) fn lower(plan: &Plan) -> Result<Topology> {
                 let source = builder.add(name, source.clone(), Vec::new());
                 builder.add(&node.name, table.table.clone(), vec![source])
             }
+            PlanKind::GlobalTable(table, spec) => {
+                let (name, source) = &table.source;
+                let source = builder.add(name, source.clone(), Vec::new());
+                let table = builder.add(&node.name, table.table.clone(), vec![source]);
+                builder.add_global([source, table], spec);
+                table
+            }
             PlanKind::TableJoin(join) => add_table_join(&mut builder, node, join, &parents),
         };
         if let Some(store) = node.own_store() {

@@ -1,7 +1,7 @@
 //! The nodes of the logical plan.
 
 use super::tables::TableFacts;
-use crate::state::StoreSpec;
+use crate::state::{GlobalSpec, StoreSpec};
 use crate::topology::{NodeKind, RepartitionTopic};
 use std::panic::Location;
 use std::sync::Arc;
@@ -36,6 +36,8 @@ pub(crate) enum PlanKind {
     Repartition(Box<RepartitionNode>),
     /// A topic that is read as a table.
     TableSource(Box<TableSourceNode>),
+    /// A topic that every instance reads as a table.
+    GlobalTable(Box<TableSourceNode>, GlobalSpec),
     /// An operator that gives a table, with the stores that it shares with others.
     Table(NodeKind, Vec<StoreSpec>),
     /// The join of two tables.
