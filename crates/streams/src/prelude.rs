@@ -3,7 +3,7 @@
 pub use crate::config::StreamsConfig;
 pub use crate::dsl::{
     Branched, BranchedKStream, GlobalKTable, Grouped, Joined, KGroupedStream, KGroupedTable,
-    KStream, KTable, Materialized, Printed, Processed, Repartitioned, StreamsBuilder,
+    KStream, KTable, Materialized, Printed, Processed, Repartitioned, StreamsBuilder, TableJoined,
 };
 pub use crate::error::{BoxError, Error, ErrorKind, Result};
 pub use crate::processor::{

@@ -23,6 +23,8 @@ pub(super) fn cases() -> Vec<Case> {
         text("tt_left", left),
         text("tt_outer", outer),
         text("tt_filtered", filtered),
+        text("fk_inner", foreign_inner),
+        text("fk_left", foreign_left),
     ]
 }
 
@@ -212,4 +214,25 @@ fn global_left() -> Result<Topology> {
         .left_join_global(&g, |k, _| k.clone(), found, Joined::new())
         .to("out", Produced::new());
     builder.build()
+}
+
+/// The part before the colon.
+fn foreign_key(value: &String) -> Text {
+    value.split_once(':').map(|(key, _)| key.to_string())
+}
+
+fn foreign_inner() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let (a, b) = (stored(&builder, "a", "l"), stored(&builder, "b", "r"));
+    let joiner = |a: &String, b: &String| cat(Some(a), Some(b));
+    let joined = a.join_foreign_key(&b, foreign_key, joiner, TableJoined::new());
+    out(builder, &joined.materialized(Materialized::named("fj")))
+}
+
+fn foreign_left() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let (a, b) = (stored(&builder, "a", "l"), stored(&builder, "b", "r"));
+    let joiner = |a: &String, b: Option<&String>| cat(Some(a), b);
+    let joined = a.left_join_foreign_key(&b, foreign_key, joiner, TableJoined::named("fkj"));
+    out(builder, &joined.materialized(Materialized::named("fj")))
 }

@@ -102,7 +102,7 @@ impl StreamsBuilder {
             let node = plan.add(name, kind, Vec::new());
             return KTable::void(plan.clone(), node);
         };
-        let _ = own.set(token);
+        own.set(token);
         let facts = TableFacts::with_store(
             OldValues::Source,
             token.0.spec.clone(),

@@ -5,6 +5,7 @@
 
 mod branch;
 mod builder;
+mod foreign_key_join;
 mod global_table;
 mod grouped;
 mod grouped_table;
@@ -22,7 +23,7 @@ pub use self::global_table::GlobalKTable;
 pub use self::grouped::KGroupedStream;
 pub use self::grouped_table::KGroupedTable;
 pub use self::options::{
-    Branched, Grouped, Joined, Materialized, Printed, Processed, Repartitioned,
+    Branched, Grouped, Joined, Materialized, Printed, Processed, Repartitioned, TableJoined,
 };
 pub use self::stream::KStream;
 pub use self::table::KTable;

@@ -65,7 +65,7 @@ pub(super) struct Unstored {
 }
 
 /// What Java does with a `Materialized` without a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum UnnamedStore {
     /// It takes its serdes.
     SerdesOnly,
@@ -73,6 +73,8 @@ pub(super) enum UnnamedStore {
     SerdesAndNumber(&'static str),
     /// It makes a store with a generated name.
     Made(&'static str),
+    /// It makes the store of that name if somebody needs one. The name has taken its number already.
+    IfNeeded(String),
 }
 
 impl<K, V> Clone for KTable<K, V> {
@@ -146,7 +148,10 @@ impl<K: 'static, V: 'static> KTable<K, V> {
     /// How operators read the table; a source gets its store by that.
     pub(super) fn view(&self) -> View<K, V> {
         match self.own.get() {
-            Some(token) => store_view(*token),
+            Some(token) => {
+                self.plan.store_table(self.node);
+                store_view(token)
+            }
             None => (self.view)(),
         }
     }
@@ -171,7 +176,12 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
             return self;
         };
         let name = match (materialized.name.clone(), unnamed) {
+            (Some(name), UnnamedStore::IfNeeded(_)) => {
+                self.plan.give_back(numbers);
+                Some(name)
+            }
             (Some(name), _) => Some(name),
+            (None, UnnamedStore::IfNeeded(name)) => Some(name.clone()),
             (None, UnnamedStore::SerdesOnly) => None,
             (None, UnnamedStore::SerdesAndNumber(prefix)) => {
                 self.plan.store_name_before(self.node, numbers, prefix);
@@ -190,9 +200,10 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
         let Some(token) = table_token(&self.plan, &name, &materialized, serdes) else {
             return KTable::void(self.plan.clone(), self.node);
         };
-        // It cannot be set: a table is materialized once.
-        let _ = self.own.set(token);
-        self.plan.store_table_in(self.node, token.0.spec.clone());
+        self.own.set(token);
+        let is_needed =
+            materialized.name.is_some() || !matches!(unnamed, UnnamedStore::IfNeeded(_));
+        self.plan.store_table_in(self.node, token.0.spec.clone(), is_needed);
         let KeyValueSerdes { key, value } = token.0.serdes.clone();
         let queryable = materialized.name;
         KTable { key: Some(key), value: Some(value), unstored: None, queryable, ..self }

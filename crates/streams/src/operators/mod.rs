@@ -8,6 +8,7 @@ mod change_serde;
 mod filter;
 mod flat_map;
 mod for_each;
+pub(crate) mod foreign_key_join;
 mod map;
 mod pass;
 mod peek;

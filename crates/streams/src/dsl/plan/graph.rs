@@ -106,6 +106,11 @@ impl PlanRef {
         names::store_name(prefix, taken.start)
     }
 
+    /// Takes numbers back that turned out not to be needed, unless others came after them.
+    pub(crate) fn give_back(&self, numbers: &Range<u32>) {
+        self.0.borrow_mut().names.give_back(numbers);
+    }
+
     /// Reports a mistake in the program.
     #[track_caller]
     pub(crate) fn fail(&self, mistake: &str) {

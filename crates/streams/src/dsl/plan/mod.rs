@@ -9,6 +9,7 @@ mod tables;
 pub(crate) use self::graph::{PlanRef, RepartitionOptions};
 pub(crate) use self::names::{RepartitionNames, prefix};
 pub(crate) use self::node::{
-    JoinSideNode, KeyFilter, PlanId, PlanKind, TableJoinNode, TableSourceNode,
+    ForeignKeyJoinNode, JoinSideNode, KeyFilter, MessageTopic, NamedKind, PlanId, PlanKind,
+    ReadingKind, TableJoinNode, TableSourceNode,
 };
 pub(crate) use self::tables::{OldValues, TableFacts};

@@ -42,6 +42,8 @@ pub(crate) enum PlanKind {
     Table(NodeKind, Vec<StoreSpec>),
     /// The join of two tables.
     TableJoin(Box<TableJoinNode>),
+    /// The join of two tables by a foreign key.
+    ForeignKeyJoin(Box<ForeignKeyJoinNode>),
     /// An operator that reads stores of others.
     Reader(NodeKind, Vec<Arc<str>>),
 }
@@ -50,6 +52,37 @@ pub(crate) enum PlanKind {
 pub(crate) struct TableSourceNode {
     pub(crate) source: (String, NodeKind),
     pub(crate) table: NodeKind,
+}
+
+/// A node with its name.
+pub(crate) struct NamedKind(pub(crate) String, pub(crate) NodeKind);
+
+/// An operator that reads stores of others.
+pub(crate) struct ReadingKind {
+    pub(crate) name: String,
+    pub(crate) kind: NodeKind,
+    pub(crate) reads: Vec<Arc<str>>,
+}
+
+/// A topic between two parts of a join.
+pub(crate) struct MessageTopic {
+    pub(crate) topic: Arc<str>,
+    pub(crate) sink: NamedKind,
+    pub(crate) source: NamedKind,
+}
+
+/// A join of two tables by a foreign key, in the order of its nodes.
+pub(crate) struct ForeignKeyJoinNode {
+    pub(crate) send: NamedKind,
+    pub(crate) registration: MessageTopic,
+    pub(crate) receive: NamedKind,
+    pub(crate) lookup: ReadingKind,
+    pub(crate) foreign_change: NamedKind,
+    pub(crate) response: MessageTopic,
+    pub(crate) resolve: ReadingKind,
+    /// The store of subscriptions.
+    pub(crate) store: StoreSpec,
+    pub(crate) result: NodeKind,
 }
 
 /// A join of two tables: the side of each, which reads the stores of the other, and the node where they meet.
