@@ -42,5 +42,6 @@ pub mod handlers;
 pub mod prelude;
 pub mod record;
 pub mod serde;
+pub mod windowed;
 
 pub use error::{Error, ErrorKind, Result};

@@ -3,7 +3,8 @@
 pub use crate::config::StreamsConfig;
 pub use crate::dsl::{
     Branched, BranchedKStream, GlobalKTable, Grouped, Joined, KGroupedStream, KGroupedTable,
-    KStream, KTable, Materialized, Printed, Processed, Repartitioned, StreamsBuilder, TableJoined,
+    KStream, KTable, Materialized, Printed, Processed, Repartitioned, StreamsBuilder, Suppressed,
+    TableJoined,
 };
 pub use crate::error::{BoxError, Error, ErrorKind, Result};
 pub use crate::processor::{
@@ -13,10 +14,14 @@ pub use crate::processor::{
 pub use crate::record::{Headers, Record, RecordMetadata};
 pub use crate::runtime::{KafkaStreams, State};
 pub use crate::serde::{At, DefaultSerde, Presence, RawKey, Serde, SerdeRef};
-pub use crate::state::{KeyValueStore, StoreToken, Stores, TimestampedKeyValueStore};
+pub use crate::state::{
+    KeyValueStore, PutResult, SessionStore, StoreToken, Stores, TimestampedKeyValueStore,
+    TimestampedWindowStore, VersionedKeyValueStore, VersionedRecord, WindowStore,
+};
 pub use crate::table;
 pub use crate::testing::{TestInputTopic, TestOutputTopic, TopologyTestDriver};
 pub use crate::topology::{
     AutoOffsetReset, Consumed, NodeHandle, Produced, RecordToPartition, TopicTarget, Topology,
     TopologyBuilder,
 };
+pub use crate::windowed::{SessionWindowed, TimeWindowed, Window, WindowedKey};

@@ -2,6 +2,7 @@
 
 use super::{Case, Text, first, long, stream, text};
 use kstreams::prelude::*;
+use std::time::Duration;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -23,6 +24,8 @@ pub(super) fn cases() -> Vec<Case> {
         text("tt_left", left),
         text("tt_outer", outer),
         text("tt_filtered", filtered),
+        text("suppress_time_limit", suppress_time_limit),
+        text("suppress_max_records", suppress_max_records),
         text("fk_inner", foreign_inner),
         text("fk_left", foreign_left),
     ]
@@ -235,4 +238,18 @@ fn foreign_left() -> Result<Topology> {
     let joiner = |a: &String, b: Option<&String>| cat(Some(a), b);
     let joined = a.left_join_foreign_key(&b, foreign_key, joiner, TableJoined::named("fkj"));
     out(builder, &joined.materialized(Materialized::named("fj")))
+}
+
+fn suppress_time_limit() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let limit = Suppressed::until_time_limit(Duration::from_millis(7));
+    let calm = stored(&builder, "a", "st").suppress(limit);
+    out(builder, &calm)
+}
+
+fn suppress_max_records() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let limit = Suppressed::until_time_limit(Duration::from_secs(1)).max_records(3);
+    let calm = stored(&builder, "a", "st").suppress(limit);
+    out(builder, &calm)
 }

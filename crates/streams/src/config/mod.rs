@@ -1,5 +1,6 @@
 //! Settings: Java's keys, checked when they are set.
 
+mod compatibility;
 mod key;
 mod keys;
 mod nearest;
@@ -11,6 +12,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
+pub(crate) use self::compatibility::Compatibility;
 pub use self::key::{ConfigKey, ValueKind};
 pub use self::keys::KEYS;
 pub(crate) use self::settings::{Guarantee, Settings};

@@ -1,8 +1,8 @@
 //! The settings as the runtime reads them: typed and checked together.
 
-use super::{StreamsConfig, keys};
+use super::{Compatibility, StreamsConfig, keys};
 use crate::error::{Error, Result};
-use crate::state::{Budget, LogMode, StoreBudget};
+use crate::state::{Budget, StoreBudget};
 use crate::task::{
     DefaultTimestamps, DeserializationPolicy, LogAndContinue, LogAndFail, SourceSettings,
 };
@@ -43,7 +43,7 @@ pub(crate) struct Settings {
     pub(crate) replication_factor: i16,
     pub(crate) state_cleanup_delay: Duration,
     pub(crate) task_timeout: Duration,
-    pub(crate) log_mode: LogMode,
+    pub(crate) compatibility: Compatibility,
     pub(crate) source: SourceSettings,
     pub(crate) wire: WireSettings,
 }
@@ -87,7 +87,6 @@ impl Settings {
         }
         let application_id = values.text("application.id")?;
         check_name("application", application_id).map_err(|e| Error::config(e.to_string()))?;
-        let java = values.text("compatibility")? == "java-4.4";
         let guarantee = match values.text("processing.guarantee")? {
             "exactly_once_v2" => Guarantee::ExactlyOnce,
             _ => Guarantee::AtLeastOnce,
@@ -126,7 +125,10 @@ impl Settings {
             replication_factor: values.number("replication.factor")? as i16,
             state_cleanup_delay: values.time("state.cleanup.delay.ms")?,
             task_timeout: values.time("task.timeout.ms")?,
-            log_mode: if java { LogMode::EveryWrite } else { LogMode::LastPerCommit },
+            compatibility: match values.text("compatibility")? {
+                "java-4.4" => Compatibility::Java44,
+                _ => Compatibility::Correct,
+            },
             source: source_settings(&values)?,
             wire: wire_settings(&values)?,
         })

@@ -316,7 +316,10 @@ fn subscription_token<K: Clone + 'static>(
     key: &SerdeRef<K>,
     topics: &PseudoTopics,
 ) -> SubscriptionToken<K> {
-    let spec = StoreSpec::new::<Vec<u8>, Subscription<K>>(store, StoreFormat::Timestamped);
+    let spec = StoreSpec {
+        logs_headers: true,
+        ..StoreSpec::new::<Vec<u8>, Subscription<K>>(store, StoreFormat::Timestamped)
+    };
     let value = SubscriptionSerde { key: key.clone(), topics: topics.clone() };
     StoreToken::new(spec, KeyValueSerdes { key: Arc::new(VecSerde), value: Arc::new(value) })
 }

@@ -23,7 +23,8 @@ pub use self::global_table::GlobalKTable;
 pub use self::grouped::KGroupedStream;
 pub use self::grouped_table::KGroupedTable;
 pub use self::options::{
-    Branched, Grouped, Joined, Materialized, Printed, Processed, Repartitioned, TableJoined,
+    Branched, Eager, Grouped, Joined, Materialized, Printed, Processed, Repartitioned, Strict,
+    Suppressed, TableJoined,
 };
 pub use self::stream::KStream;
 pub use self::table::KTable;

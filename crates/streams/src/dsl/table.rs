@@ -1,17 +1,18 @@
 //! `KTable`: the latest value of each key.
 
 use super::grouped_table::KGroupedTable;
-use super::options::{Grouped, Materialized, Processed};
+use super::options::{Grouped, Materialized, Processed, Suppressed};
 use super::plan::{OldValues, PlanId, PlanKind, PlanRef, TableFacts, prefix};
 use super::stream::KStream;
 use crate::error::{BoxError, Result};
 use crate::operators::{
-    Change, GroupSerdes, TableMapping, TableOwnStore, TableToken, TransformSupplier, View,
-    map_view, store_view, table_group, table_map, table_to_stream, table_transform, transform_view,
+    Change, GroupSerdes, Suppression, TableMapping, TableOwnStore, TableToken, TransformSupplier,
+    View, map_view, store_view, suppress, suppress_view, table_group, table_map, table_to_stream,
+    table_transform, transform_view,
 };
 use crate::processor::{InitContext, ValueTransformer};
 use crate::serde::{OptionSerde, SerdeRef};
-use crate::state::{KeyValueSerdes, StoreFormat, StoreSpec, StoreToken};
+use crate::state::{KeyValueSerdes, StoreFormat, StoreKind, StoreSpec, StoreToken};
 use crate::topology::{NodeKind, operator_kind};
 use std::fmt;
 use std::ops::Range;
@@ -409,6 +410,77 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
         F: Fn(&K, &Option<V>) -> K2 + Send + Sync + 'static,
     {
         self.to_stream().select_key(selector)
+    }
+
+    /// Keeps changes back: sends the last change of a key on once in a while, or the final result of a window once it is closed, as
+    /// [`Suppressed`] says. Only records move the time.
+    ///
+    /// ```
+    /// use kstreams::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let builder = StreamsBuilder::new();
+    /// builder
+    ///     .table("prices", Consumed::<String, i64>::new(), Materialized::new())
+    ///     .suppress(Suppressed::until_time_limit(Duration::from_secs(60)).max_records(10_000))
+    ///     .to_stream()
+    ///     .to("calm-prices", Produced::new());
+    ///
+    /// let mut driver = TopologyTestDriver::new(builder.build()?)?;
+    /// let mut prices = driver.input::<String, i64>("prices");
+    /// for (time, price) in [(0, 5), (30_000, 6), (60_000, 7)] {
+    ///     prices.pipe_key_value_at(&mut driver, time, "tea", price)?;
+    /// }
+    /// let mut calm = driver.output::<String, i64>("calm-prices");
+    /// assert_eq!(calm.read_values(&mut driver)?, [7]);
+    /// # Ok::<(), kstreams::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn suppress<M>(&self, suppressed: Suppressed<K, M>) -> KTable<K, V> {
+        let plan = &self.plan;
+        let name = plan.processor_name(suppressed.name.clone(), prefix::SUPPRESS);
+        let store = suppressed.name.map(|name| format!("{name}-store"));
+        let store = plan.store_name(store, prefix::SUPPRESS);
+        let wait = match suppressed.wait {
+            Some(wait) => Some(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)),
+            None => plan.window_grace(self.node),
+        };
+        let Some(wait) = wait else {
+            plan.fail(&format!(
+                "{name} waits until windows close, and the table before it is not made by a windowed aggregation only"
+            ));
+            return KTable::void(plan.clone(), self.node);
+        };
+        let (Some(key), Some(value)) = (self.key.clone(), self.value.clone()) else {
+            plan.fail(&format!(
+                "the buffer of {name} needs serdes, and the table carries none: say \
+                 .materialized(Materialized::new()) behind the operator that makes it"
+            ));
+            return KTable::void(plan.clone(), self.node);
+        };
+        let spec = StoreSpec {
+            persistent: false,
+            logging: suppressed.logging,
+            ..StoreSpec::of::<K, V>(&store, StoreKind::ChangeBuffer, StoreFormat::Plain)
+        };
+        let token =
+            StoreToken::new(spec, KeyValueSerdes { key: key.clone(), value: value.clone() });
+        let suppression = Suppression {
+            time: suppressed.time,
+            wait,
+            records_max: suppressed.records_max,
+            bytes_max: suppressed.bytes_max,
+            when_full: suppressed.when_full,
+            drops_deletions: suppressed.wait.is_none(),
+        };
+        plan.send_old_values(self.node, true);
+        let kind = table_kind::<K, V, V>(suppress(suppression, token));
+        let kind = PlanKind::Table(kind, vec![token.spec.clone()]);
+        let facts = TableFacts::new(OldValues::Parents);
+        let node = plan.add_table(name, kind, vec![self.node], facts);
+        let parent = self.clone();
+        let view = move || suppress_view(parent.view(), token);
+        KTable::new(plan.clone(), node, Some(key), Some(value), view)
     }
 
     /// Groups the entries by a new key, with a new value: what [`KGroupedTable`] aggregates. An entry whose new key or value is null

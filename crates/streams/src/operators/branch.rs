@@ -8,10 +8,11 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 type Predicate<K, V> = Arc<dyn Fn(&K, &V) -> Outcome<bool> + Send + Sync>;
+type NamedPredicates<K, V> = Vec<(String, Predicate<K, V>)>;
 
 /// The branches of a split, with the names of their nodes. They are added one by one while the plan is written, and read when a
 /// task is built.
-pub(crate) struct Branches<K, V>(Arc<Mutex<Vec<(String, Predicate<K, V>)>>>);
+pub(crate) struct Branches<K, V>(Arc<Mutex<NamedPredicates<K, V>>>);
 
 impl<K, V> Branches<K, V> {
     pub(crate) fn new() -> Self {

@@ -47,7 +47,7 @@ struct Suppress<K, V> {
     name: Arc<str>,
     task: Rc<TaskContext>,
     suppression: Suppression<K>,
-    stream_time: Cell<i64>,
+    stream_time: Rc<Cell<i64>>,
     buffer: ChangeBuffer<K, V>,
     out: Output<K, Change<V>>,
 }
@@ -127,7 +127,7 @@ where
             name: wiring.name().clone(),
             task: wiring.task().clone(),
             suppression: suppression.clone(),
-            stream_time: Cell::new(-1),
+            stream_time: wiring.task().observed_time(wiring.name()),
             buffer: wiring.init_context().store(&token)?,
             out: wiring.output()?,
         }) as Port<K, Change<V>>)

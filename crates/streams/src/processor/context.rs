@@ -1,6 +1,8 @@
 //! What nodes know while a record passes: the task they belong to, the record's place and time, and where to forward.
 
+use super::progress::Progress;
 use super::{KeyOf, ProcessResult, Processor, RecordOf, ValueOf};
+use crate::config::Compatibility;
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::RecordMetadata;
 use crate::state::{GlobalStores, StoreSet, StoreToken, StoreType};
@@ -39,6 +41,9 @@ pub(crate) struct RecordContext {
 pub(crate) struct TaskContext {
     pub(crate) application_id: Arc<str>,
     pub(crate) task_id: TaskId,
+    pub(crate) compatibility: Compatibility,
+    /// How far in time the operators are that close something.
+    pub(crate) progress: Progress,
     topic: RefCell<Rc<str>>,
     partition: Cell<i32>,
     offset: Cell<i64>,
@@ -54,12 +59,15 @@ impl TaskContext {
     pub(crate) fn new(
         application_id: Arc<str>,
         task_id: TaskId,
+        compatibility: Compatibility,
         globals: Arc<GlobalStores>,
     ) -> Self {
         TaskContext {
             globals,
             application_id,
             task_id,
+            compatibility,
+            progress: Progress::default(),
             topic: RefCell::new("".into()),
             partition: Cell::new(-1),
             offset: Cell::new(-1),
@@ -139,7 +147,7 @@ impl TaskContext {
     }
 
     /// Counts a record that an operator left out; the 1st, 2nd, 4th, 8th and so on of a task is reported.
-    pub(crate) fn drop_record(&self, node: &str, reason: &str) {
+    pub(crate) fn drop_record(&self, node: &str, reason: impl fmt::Display) {
         let dropped = self.dropped.get() + 1;
         self.dropped.set(dropped);
         if !dropped.is_power_of_two() {
@@ -159,6 +167,15 @@ impl TaskContext {
     /// Counts a record that was left out and already reported.
     pub(crate) fn count_dropped(&self) {
         self.dropped.set(self.dropped.get() + 1);
+    }
+
+    /// The highest time that an operator has seen. It outlives the task, so that nothing which was closed opens again; Java 4.4
+    /// forgets it.
+    pub(crate) fn observed_time(&self, node: &str) -> Rc<Cell<i64>> {
+        match self.compatibility {
+            Compatibility::Correct => self.progress.time(&format!("time:{node}")),
+            Compatibility::Java44 => self.progress.passing_time(node, -1),
+        }
     }
 
     pub(crate) fn wall_clock(&self) -> i64 {

@@ -2,6 +2,7 @@
 
 mod context;
 mod fixed_key;
+mod progress;
 mod supplier;
 mod value_transformer;
 

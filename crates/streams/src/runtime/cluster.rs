@@ -210,7 +210,7 @@ impl Cluster {
                 topology: topology.clone(),
                 application_id: settings.application_id.clone(),
                 source: settings.source.clone(),
-                log_mode: settings.log_mode,
+                compatibility: settings.compatibility,
                 globals: globals.clone(),
             },
             group: GroupConfig {

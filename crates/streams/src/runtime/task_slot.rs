@@ -17,7 +17,8 @@ use crate::config::Settings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::processor::TaskId;
 use crate::state::{DirectoryLock, StateDirectory, StoreBudget, TaskBackends};
-use crate::task::{Restoring, StreamTask, TaskPlan, offset_metadata};
+use crate::task::offset_metadata::{self, CommittedTimes};
+use crate::task::{Restoring, StreamTask, TaskPlan};
 use crate::topology::{AutoOffsetReset, NodeKind};
 use kstreams_client::{
     Client, ClientError, CommittedOffset, ErrorKind as ClientErrorKind, Fetched, Isolation,
@@ -263,8 +264,9 @@ impl TaskSlot {
             let reset = reset_policy(cx.plan, cx.settings, &partition.topic);
             let start = match offset {
                 Some(CommittedOffset { offset, leader_epoch, metadata }) => {
-                    let time = offset_metadata::decode(&metadata).unwrap_or(-1);
-                    task.start_at(&partition.topic, partition.partition, offset, time);
+                    let times = offset_metadata::decode(&metadata);
+                    let times = times.unwrap_or_else(CommittedTimes::unknown);
+                    task.start_at(&partition.topic, partition.partition, offset, &times);
                     if let Some(input) = self.inputs.get_mut(&partition) {
                         input.start_at(offset);
                     }
@@ -322,7 +324,8 @@ impl TaskSlot {
     /// An input had no usable position and is read from `to` on.
     pub(super) fn reset(&mut self, partition: &TopicPartition, to: i64) {
         if let Phase::Running(task) = &mut self.phase {
-            task.start_at(&partition.topic, partition.partition, to, -1);
+            let times = CommittedTimes::unknown();
+            task.start_at(&partition.topic, partition.partition, to, &times);
             if let Some(input) = self.inputs.get_mut(partition) {
                 input.start_at(to);
             }

@@ -196,10 +196,8 @@ impl StreamThread {
     fn batch(&self, tasks: Vec<TaskId>, now: Now) -> Batch {
         let mut offsets = BTreeMap::new();
         for task in tasks.iter().filter_map(|id| self.slots.get(id)?.running()) {
-            for CommitOffset { topic, partition, offset, leader_epoch, partition_time } in
-                task.offsets()
-            {
-                let metadata = offset_metadata::encode(partition_time);
+            for CommitOffset { topic, partition, offset, leader_epoch, times } in task.offsets() {
+                let metadata = offset_metadata::encode(&times);
                 let leader_epoch = (leader_epoch >= 0).then_some(leader_epoch);
                 let committed = CommittedOffset { offset, leader_epoch, metadata };
                 offsets.insert(TopicPartition::new(&*topic, partition), committed);

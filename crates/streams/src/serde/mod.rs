@@ -5,6 +5,7 @@ mod numbers;
 mod option;
 mod string;
 pub(crate) mod varint;
+mod windowed;
 
 use crate::error::BoxError;
 use crate::record::Headers;
@@ -14,6 +15,7 @@ pub use self::bytes::{BytesSerde, RawKey, UnitSerde, VecSerde};
 pub use self::numbers::{BoolSerde, F32Serde, F64Serde, I32Serde, I64Serde};
 pub use self::option::OptionSerde;
 pub use self::string::StringSerde;
+pub use self::windowed::{SessionWindowedSerde, TimeWindowedSerde};
 
 /// A serde behind a pointer, shared by all tasks.
 pub type SerdeRef<T> = Arc<dyn Serde<T>>;

@@ -3,7 +3,7 @@
 //! One reader fills them (`runtime/global_thread.rs`), all tasks look things up. They are in memory: each start reads the topics
 //! from their beginning.
 
-use super::key_value::KeyValueSerdes;
+use super::codec::KeyValueSerdes;
 use super::layout::timestamped_value;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::record::Headers;

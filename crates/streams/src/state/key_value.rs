@@ -1,14 +1,13 @@
 //! Typed key-value stores: the outermost layer, where keys and values get and lose their types.
 
+use super::codec::{Codec, KeyValueSerdes, NO_HEADERS, TableChange};
 use super::engine::{Direction, EngineEntries, KeyRange, prefix_range};
 use super::layers::{FlushListener, Flushed, KeyValueLayers};
-use super::layout::timestamped_value;
 use super::spec::sealed::Open;
 use super::spec::{StoreToken, StoreType};
-use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::processor::{InitContext, RecordContext, TaskContext};
 use crate::record::Headers;
-use crate::serde::{At, Presence, SerdeRef};
 use crate::topology::erased::Fault;
 use byteview::ByteView;
 use std::cell::RefCell;
@@ -16,34 +15,6 @@ use std::fmt;
 use std::ops::{Bound, RangeBounds};
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// The serdes of a key-value store.
-#[doc(hidden)]
-pub struct KeyValueSerdes<K, V> {
-    pub(crate) key: SerdeRef<K>,
-    pub(crate) value: SerdeRef<V>,
-}
-
-impl<K, V> fmt::Debug for KeyValueSerdes<K, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KeyValueSerdes")
-    }
-}
-
-impl<K, V> Clone for KeyValueSerdes<K, V> {
-    fn clone(&self) -> Self {
-        KeyValueSerdes { key: self.key.clone(), value: self.value.clone() }
-    }
-}
-
-/// The serdes of a store with what they want to know. It is apart from [`Typed`], so that the listener which the layers hold does
-/// not hold the layers.
-struct Codec<K, V> {
-    name: Arc<str>,
-    /// Stores show serdes their changelog's name, as Java does.
-    topic: Arc<str>,
-    serdes: KeyValueSerdes<K, V>,
-}
 
 /// What both kinds of store share: bytes below, serdes above.
 struct Typed<K, V> {
@@ -54,63 +25,22 @@ struct Typed<K, V> {
     scratch: RefCell<(Vec<u8>, Vec<u8>)>,
 }
 
-static NO_HEADERS: Headers = Headers::new();
-
-impl<K: 'static, V: 'static> Codec<K, V> {
-    fn at(&self, is_key: bool) -> At<'_> {
-        At { topic: &self.topic, headers: &NO_HEADERS, is_key }
-    }
-
-    fn failed(&self, what: &str, error: BoxError) -> Error {
-        let message = format!("store {}: cannot {what}", self.name);
-        Error::new(ErrorKind::BadRecord, message).with_source(error)
-    }
-
-    /// Appends the key's bytes.
-    fn write_key(&self, key: &K, out: &mut Vec<u8>) -> Result<()> {
-        match self.serdes.key.serialize(&self.at(true), key, out) {
-            Ok(Presence::Value) => Ok(()),
-            Ok(Presence::Null) => Err(self.failed("use a null key", "keys are never null".into())),
-            Err(error) => Err(self.failed("write the key", error)),
-        }
-    }
-
-    fn key_bytes(&self, key: &K) -> Result<ByteView> {
-        let mut bytes = Vec::new();
-        self.write_key(key, &mut bytes)?;
-        Ok(bytes.into())
-    }
-
-    fn read_key(&self, bytes: &[u8]) -> Result<K> {
-        let key = self.serdes.key.deserialize(&self.at(true), bytes);
-        key.map_err(|error| self.failed("read a key", error))
-    }
-
-    fn read_value(&self, bytes: &[u8]) -> Result<V> {
-        let value = self.serdes.value.deserialize(&self.at(false), bytes);
-        value.map_err(|error| self.failed("read a value", error))
-    }
-
-    fn read_timestamped(&self, bytes: &[u8]) -> Result<(V, i64)> {
-        let (timestamp, value) = timestamped_value::split(bytes).ok_or_else(|| {
-            self.failed("read a value", "it is too short to have a timestamp".into())
-        })?;
-        Ok((self.read_value(value)?, timestamp))
-    }
-
-    fn change(&self, flushed: &Flushed) -> Result<TableChange<K, V>> {
-        let read = |bytes: &Option<ByteView>| {
-            bytes.as_ref().map(|bytes| self.read_timestamped(bytes)).transpose()
-        };
-        let new = read(&flushed.new)?;
-        let timestamp = new.as_ref().map_or(flushed.record.timestamp, |(_, timestamp)| *timestamp);
-        Ok(TableChange {
-            key: self.read_key(&flushed.key)?,
-            new: new.map(|(value, _)| value),
-            old: read(&flushed.old)?.map(|(value, _)| value),
-            timestamp,
-        })
-    }
+/// A flushed change of a table with timestamped values.
+fn change<K: 'static, V: 'static>(
+    codec: &Codec<K, V>,
+    flushed: &Flushed,
+) -> Result<TableChange<K, V>> {
+    let read = |bytes: &Option<ByteView>| {
+        bytes.as_ref().map(|bytes| codec.read_timestamped(bytes)).transpose()
+    };
+    let new = read(&flushed.new)?;
+    let timestamp = new.as_ref().map_or(flushed.record.timestamp, |(_, timestamp)| *timestamp);
+    Ok(TableChange {
+        key: codec.read_key(&flushed.key)?,
+        new: new.map(|(value, _)| value),
+        old: read(&flushed.old)?.map(|(value, _)| value),
+        timestamp,
+    })
 }
 
 impl<K: 'static, V: 'static> Typed<K, V> {
@@ -118,7 +48,7 @@ impl<K: 'static, V: 'static> Typed<K, V> {
         let topic = ctx.stores.serde_topic(name);
         Ok(Typed {
             codec: Rc::new(Codec { name: name.clone(), topic, serdes: serdes.clone() }),
-            layers: ctx.stores.layers(name)?,
+            layers: ctx.stores.key_value(name)?,
             task: ctx.task.clone(),
             scratch: RefCell::default(),
         })
@@ -141,20 +71,7 @@ impl<K: 'static, V: 'static> Typed<K, V> {
     ) -> Result<()> {
         let (timestamp, headers) = write;
         let (key_bytes, bytes) = &mut *self.scratch.borrow_mut();
-        let value = match value {
-            Some(value) => {
-                bytes.clear();
-                if let Some(prefix) = prefix {
-                    timestamped_value::put_timestamp(prefix, bytes);
-                }
-                let presence =
-                    self.codec.serdes.value.serialize(&self.codec.at(false), value, bytes);
-                let presence =
-                    presence.map_err(|error| self.codec.failed("write the value", error))?;
-                (presence == Presence::Value).then(|| ByteView::from(&bytes[..]))
-            }
-            None => None,
-        };
+        let value = self.codec.value_bytes(value, prefix, bytes)?;
         key_bytes.clear();
         self.codec.write_key(key, key_bytes)?;
         let task = &self.task;
@@ -169,14 +86,7 @@ impl<K: 'static, V: 'static> Typed<K, V> {
     }
 
     fn bounds(&self, range: &impl RangeBounds<K>) -> Result<KeyRange> {
-        let bound = |bound: Bound<&K>| {
-            Ok::<_, Error>(match bound {
-                Bound::Included(key) => Bound::Included(self.codec.key_bytes(key)?),
-                Bound::Excluded(key) => Bound::Excluded(self.codec.key_bytes(key)?),
-                Bound::Unbounded => Bound::Unbounded,
-            })
-        };
-        Ok((bound(range.start_bound())?, bound(range.end_bound())?))
+        self.codec.key_bounds(range)
     }
 }
 
@@ -356,21 +266,13 @@ impl<K: 'static, V: 'static> TimestampedKeyValueStore<K, V> {
         let codec = self.0.codec.clone();
         let listener: FlushListener = Rc::new(move |flushed: Flushed| {
             let headers = flushed.headers.clone();
-            let change = codec.change(&flushed).map_err(|error| Fault::at(&node, error))?;
+            let change = change(&codec, &flushed).map_err(|error| Fault::at(&node, error))?;
             listener(change, headers)
         });
         layers.listener = Some(listener);
         layers.sends_old_values = sends_old_values;
         true
     }
-}
-
-/// A change of a table that leaves the record cache.
-pub(crate) struct TableChange<K, V> {
-    pub(crate) key: K,
-    pub(crate) new: Option<V>,
-    pub(crate) old: Option<V>,
-    pub(crate) timestamp: i64,
 }
 
 macro_rules! store_type {

@@ -1,8 +1,18 @@
 //! Changelog records on their way into an engine while a store is restored: the last one of each key, until there are enough.
 
-use super::engine::Write;
+use super::engine::{Engine, Write};
 use super::key_order::sort_by_key;
-use super::layers::Budget;
+use super::kind::StoreKind;
+use super::layers::{
+    Budget, StoreClock, VersionedRows, VersionedSettings, Versions, WindowSettings, write_row_key,
+};
+use super::layout::buffer_value::{BufferValue, VERSION, VERSION_HEADER};
+use super::layout::timestamped_value;
+use super::spec::{StoreFormat, StoreSpec};
+use super::store_set::TaskBackends;
+use crate::error::{Error, Result};
+use crate::processor::RecordContext;
+use crate::record::Headers;
 use byteview::ByteView;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -53,6 +63,13 @@ impl RestoreBatch {
         self.places.insert_unique(hash, place, rehash);
     }
 
+    /// The value that an earlier record gave a key; `Some(None)`: it was deleted.
+    fn get(&self, key: &[u8]) -> Option<Option<ByteView>> {
+        let hash = self.hasher.hash_one(key);
+        let place = self.places.find(hash, |&place| *self.writes[place as usize].0 == *key)?;
+        Some(self.writes[*place as usize].1.clone())
+    }
+
     /// Whether it shall be written now.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes > BYTES_MAX || (self.bytes > BYTES_MIN && self.budget.is_exceeded())
@@ -76,6 +93,157 @@ impl RestoreBatch {
 impl Drop for RestoreBatch {
     fn drop(&mut self) {
         self.budget.give(self.bytes);
+    }
+}
+
+/// What a changelog record becomes in the engine, by the kind of the store.
+pub(crate) struct Restored {
+    rows: RowsOf,
+    format: StoreFormat,
+    /// How far the store has got, if it goes by time.
+    clock: Option<StoreClock>,
+    /// For the bytes of a value or of a key.
+    scratch: Vec<u8>,
+}
+
+enum RowsOf {
+    KeyValue,
+    Windows(WindowSettings),
+    Versions(VersionedSettings, Box<dyn Engine>),
+    Changes(Box<dyn Engine>),
+}
+
+impl Restored {
+    /// Goes on where the engine is.
+    pub(crate) fn begin(spec: &StoreSpec, backends: &mut TaskBackends) -> Result<Self> {
+        let rows = if let Some(settings) = WindowSettings::of(spec) {
+            RowsOf::Windows(settings)
+        } else if let Some(settings) = VersionedSettings::of(spec) {
+            RowsOf::Versions(settings, backends.engine(spec)?)
+        } else if spec.kind == StoreKind::ChangeBuffer {
+            RowsOf::Changes(backends.engine(spec)?)
+        } else {
+            RowsOf::KeyValue
+        };
+        let clock = match rows {
+            RowsOf::KeyValue | RowsOf::Changes(_) => None,
+            RowsOf::Windows(_) | RowsOf::Versions(..) => Some(backends.clock(spec)?),
+        };
+        Ok(Restored { rows, format: spec.format, clock, scratch: Vec::new() })
+    }
+
+    pub(crate) fn clock(&self) -> Option<StoreClock> {
+        self.clock
+    }
+
+    /// Takes a changelog record into the batch.
+    pub(crate) fn take(
+        &mut self,
+        batch: &mut RestoreBatch,
+        key: &[u8],
+        value: Option<&[u8]>,
+        timestamp: i64,
+        origin: impl FnOnce() -> (RecordContext, Headers),
+    ) -> Result<()> {
+        let Restored { rows, format, clock, scratch } = self;
+        match rows {
+            RowsOf::KeyValue => batch.put(key, stored(*format, value, timestamp, scratch)),
+            RowsOf::Changes(engine) => {
+                let row = match value {
+                    Some(value) => Some(waiting_change(batch, &**engine, key, value, origin())?),
+                    None => None,
+                };
+                batch.put(key, row);
+            }
+            RowsOf::Windows(settings) => {
+                let clock = clock.get_or_insert(StoreClock::NEW);
+                if let Some(key) = settings.restored(key, clock) {
+                    batch.put(&key, stored(*format, value, timestamp, scratch));
+                }
+            }
+            RowsOf::Versions(settings, engine) => {
+                let clock = clock.get_or_insert(StoreClock::NEW);
+                // What was too late when it was put was logged all the same.
+                if timestamp < 0 || settings.is_too_late(timestamp, clock.observed) {
+                    return Ok(());
+                }
+                clock.observed = clock.observed.max(timestamp);
+                let rows = &mut RestoringRows { batch, engine: &**engine, scratch };
+                let mut versions = Versions { rows, settings: *settings, observed: clock.observed };
+                versions.put(key, value.map(ByteView::from), timestamp)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The row of a change that waits in a suppression buffer. Records of old versions of the format become new ones.
+fn waiting_change(
+    batch: &RestoreBatch,
+    engine: &dyn Engine,
+    key: &[u8],
+    value: &[u8],
+    (record, headers): (RecordContext, Headers),
+) -> Result<ByteView> {
+    let version = headers.last(VERSION_HEADER).map(|version| version.first().copied());
+    if version == Some(Some(VERSION)) {
+        return Ok(value.into());
+    }
+    let before = match batch.get(key) {
+        Some(row) => row,
+        None => engine.get(key)?,
+    };
+    let prior = before.and_then(|row| BufferValue::read(&row)?.0.prior);
+    let version = version.flatten();
+    let change = BufferValue::read_version(version, value, record, &headers, prior);
+    let (change, time) = change.ok_or_else(|| {
+        Error::state(format!("a change of a suppression buffer has the unknown form {version:?}"))
+    })?;
+    let mut row = Vec::new();
+    change.write(time, &mut row);
+    Ok(row.into())
+}
+
+/// A changelog's value with its timestamp in front, if the store has it there.
+fn stored(
+    format: StoreFormat,
+    value: Option<&[u8]>,
+    timestamp: i64,
+    scratch: &mut Vec<u8>,
+) -> Option<ByteView> {
+    let value = value?;
+    match format {
+        StoreFormat::Plain => Some(ByteView::from(value)),
+        StoreFormat::Timestamped => {
+            scratch.clear();
+            timestamped_value::put_timestamp(timestamp, scratch);
+            scratch.extend_from_slice(value);
+            Some(ByteView::from(&scratch[..]))
+        }
+    }
+}
+
+/// The rows of a versioned store that is being restored: those of the batch over those of the engine.
+struct RestoringRows<'a> {
+    batch: &'a mut RestoreBatch,
+    engine: &'a dyn Engine,
+    scratch: &'a mut Vec<u8>,
+}
+
+impl VersionedRows for RestoringRows<'_> {
+    fn row(&mut self, segment: i64, key: &[u8]) -> Result<Option<ByteView>> {
+        self.scratch.clear();
+        write_row_key(segment, key, self.scratch);
+        match self.batch.get(self.scratch) {
+            Some(row) => Ok(row),
+            None => self.engine.get(self.scratch),
+        }
+    }
+
+    fn put_row(&mut self, segment: i64, key: &[u8], row: Option<ByteView>) {
+        self.scratch.clear();
+        write_row_key(segment, key, self.scratch);
+        self.batch.put(self.scratch, row);
     }
 }
 

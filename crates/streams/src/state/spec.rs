@@ -1,6 +1,11 @@
 //! What a store is, before there is one: its name, kind and options, and the typed token that everything uses to ask for it.
 
-use super::key_value::{KeyValueSerdes, KeyValueStore, TimestampedKeyValueStore};
+use super::codec::KeyValueSerdes;
+use super::key_value::{KeyValueStore, TimestampedKeyValueStore};
+use super::kind::{StoreKind, millis};
+use super::session::SessionStore;
+use super::versioned::VersionedKeyValueStore;
+use super::window::{TimestampedWindowStore, WindowStore};
 use crate::error::Result;
 use crate::processor::InitContext;
 use crate::serde::{DefaultSerde, SerdeRef};
@@ -8,6 +13,7 @@ use std::any::type_name;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How a store's values look inside the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +28,7 @@ pub(crate) enum StoreFormat {
 #[derive(Debug, Clone)]
 pub(crate) struct StoreSpec {
     pub(crate) name: Arc<str>,
+    pub(crate) kind: StoreKind,
     pub(crate) format: StoreFormat,
     /// On disk; else in memory.
     pub(crate) persistent: bool,
@@ -29,6 +36,8 @@ pub(crate) struct StoreSpec {
     pub(crate) logging: Option<BTreeMap<String, String>>,
     /// Whether changes are forwarded at commit (once a key), not at once.
     pub(crate) caching: bool,
+    /// Whether a changelog of every write has the headers of the records as well.
+    pub(crate) logs_headers: bool,
     /// The types of the token, for messages and to tell different uses of a name apart.
     pub(crate) types: &'static str,
 }
@@ -63,6 +72,28 @@ impl<S: StoreType> StoreToken<S> {
     #[must_use]
     pub fn in_memory(self) -> Self {
         self.changed(|spec| spec.persistent = false)
+    }
+
+    /// Keeps changes back until the next commit, as tables do.
+    #[cfg(test)]
+    pub(super) fn caching_enabled(self) -> Self {
+        self.changed(|spec| spec.caching = true)
+    }
+
+    pub(super) fn with_duplicates(self) -> Self {
+        self.changed(|spec| {
+            if let StoreKind::Window { duplicates, .. } = &mut spec.kind {
+                *duplicates = true;
+            }
+        })
+    }
+
+    pub(super) fn with_segments(self, interval: Duration) -> Self {
+        self.changed(|spec| {
+            if let StoreKind::Versioned { segment, .. } = &mut spec.kind {
+                *segment = millis(interval).max(1);
+            }
+        })
     }
 
     /// Without a changelog: the state survives only where it is.
@@ -132,17 +163,136 @@ impl Stores {
         let spec = StoreSpec::new::<K, V>(name, StoreFormat::Timestamped);
         StoreToken::new(spec, KeyValueSerdes { key, value })
     }
+
+    /// A window store on disk: a value a key and window start. Windows of `size` are kept for `retention` behind the newest one.
+    ///
+    /// ```
+    /// use kstreams::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let (day, hour) = (Duration::from_secs(86_400), Duration::from_secs(3_600));
+    /// let visits = Stores::window::<String, i64>("visits", day, hour);
+    /// assert_eq!(visits.name(), "visits");
+    /// ```
+    pub fn window<K: DefaultSerde, V: DefaultSerde>(
+        name: &str,
+        retention: Duration,
+        size: Duration,
+    ) -> StoreToken<WindowStore<K, V>> {
+        Stores::window_with(name, retention, size, K::default_serde(), V::default_serde())
+    }
+
+    /// The same with these serdes.
+    pub fn window_with<K: 'static, V: 'static>(
+        name: &str,
+        retention: Duration,
+        size: Duration,
+        key: SerdeRef<K>,
+        value: SerdeRef<V>,
+    ) -> StoreToken<WindowStore<K, V>> {
+        let spec = StoreSpec::of::<K, V>(name, window(retention, size), StoreFormat::Plain);
+        StoreToken::new(spec, KeyValueSerdes { key, value })
+    }
+
+    /// A window store on disk that keeps each value's timestamp, as windowed tables do.
+    pub fn timestamped_window<K: DefaultSerde, V: DefaultSerde>(
+        name: &str,
+        retention: Duration,
+        size: Duration,
+    ) -> StoreToken<TimestampedWindowStore<K, V>> {
+        let (key, value) = (K::default_serde(), V::default_serde());
+        Stores::timestamped_window_with(name, retention, size, key, value)
+    }
+
+    /// The same with these serdes.
+    pub fn timestamped_window_with<K: 'static, V: 'static>(
+        name: &str,
+        retention: Duration,
+        size: Duration,
+        key: SerdeRef<K>,
+        value: SerdeRef<V>,
+    ) -> StoreToken<TimestampedWindowStore<K, V>> {
+        let spec = StoreSpec::of::<K, V>(name, window(retention, size), StoreFormat::Timestamped);
+        StoreToken::new(spec, KeyValueSerdes { key, value })
+    }
+
+    /// A session store on disk: a value a key and session. Sessions are kept for `retention` behind the one that ends last.
+    ///
+    /// ```
+    /// use kstreams::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let visits = Stores::session::<String, i64>("visits", Duration::from_secs(3_600)).in_memory();
+    /// assert_eq!(visits.name(), "visits");
+    /// ```
+    pub fn session<K: DefaultSerde, V: DefaultSerde>(
+        name: &str,
+        retention: Duration,
+    ) -> StoreToken<SessionStore<K, V>> {
+        Stores::session_with(name, retention, K::default_serde(), V::default_serde())
+    }
+
+    /// The same with these serdes.
+    pub fn session_with<K: 'static, V: 'static>(
+        name: &str,
+        retention: Duration,
+        key: SerdeRef<K>,
+        value: SerdeRef<V>,
+    ) -> StoreToken<SessionStore<K, V>> {
+        let kind = StoreKind::Session { retention: millis(retention) };
+        let spec = StoreSpec::of::<K, V>(name, kind, StoreFormat::Plain);
+        StoreToken::new(spec, KeyValueSerdes { key, value })
+    }
+
+    /// A versioned store on disk: the values of a key over time, as far back as `history`.
+    ///
+    /// ```
+    /// use kstreams::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let prices = Stores::versioned_key_value::<String, f64>("prices", Duration::from_secs(86_400));
+    /// assert_eq!(prices.name(), "prices");
+    /// ```
+    pub fn versioned_key_value<K: DefaultSerde, V: DefaultSerde>(
+        name: &str,
+        history: Duration,
+    ) -> StoreToken<VersionedKeyValueStore<K, V>> {
+        Stores::versioned_key_value_with(name, history, K::default_serde(), V::default_serde())
+    }
+
+    /// The same with these serdes.
+    pub fn versioned_key_value_with<K: 'static, V: 'static>(
+        name: &str,
+        history: Duration,
+        key: SerdeRef<K>,
+        value: SerdeRef<V>,
+    ) -> StoreToken<VersionedKeyValueStore<K, V>> {
+        let kind = StoreKind::versioned(millis(history));
+        let spec = StoreSpec::of::<K, V>(name, kind, StoreFormat::Plain);
+        StoreToken::new(spec, KeyValueSerdes { key, value })
+    }
+}
+
+fn window(retention: Duration, size: Duration) -> StoreKind {
+    StoreKind::Window { retention: millis(retention), size: millis(size), duplicates: false }
 }
 
 impl StoreSpec {
-    /// On disk, logged, not cached.
+    /// A key-value store on disk, logged, not cached.
     pub(crate) fn new<K, V>(name: &str, format: StoreFormat) -> StoreSpec {
+        StoreSpec::of::<K, V>(name, StoreKind::KeyValue, format)
+    }
+
+    /// On disk, logged, not cached.
+    pub(crate) fn of<K, V>(name: &str, kind: StoreKind, format: StoreFormat) -> StoreSpec {
         StoreSpec {
             name: name.into(),
+            kind,
             format,
             persistent: true,
             logging: Some(BTreeMap::new()),
             caching: false,
+            logs_headers: false,
             types: type_name::<(K, V)>(),
         }
     }

@@ -5,7 +5,11 @@
 //! (`task/commit.rs` tells the whole protocol).
 
 use super::engine::{Backend, CommitBatch, DiskBackend, Engine, MemoryBackend};
-use super::layers::{KeyValueLayers, LogMode, StoreBudget};
+use super::kind::StoreKind;
+use super::layers::{
+    ChangeBufferLayers, KeyValueLayers, LogMode, LogRecord, StoreBudget, StoreClock, StoreLayers,
+    VersionedLayers, VersionedSettings, WindowLayers, WindowSettings,
+};
 use super::restore_batch::RestoreBatch;
 use super::spec::StoreSpec;
 use crate::error::{Error, Result};
@@ -20,13 +24,8 @@ use std::sync::Arc;
 /// So many writes of a restore are loaded in bulk; fewer are a batch as those of a commit.
 const BULK: usize = 10_000;
 
-/// A write on its way to a changelog topic.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LogRecord<'a> {
-    pub(crate) key: &'a [u8],
-    pub(crate) value: Option<&'a [u8]>,
-    pub(crate) timestamp: i64,
-}
+/// Why a write of a store that goes by time counts as a dropped record.
+pub(super) const TOO_LATE: &str = "it is too late for the store";
 
 /// The engines of a task: those on disk and those in memory. `Send`, so that they can be filled before the task is built.
 pub(crate) struct TaskBackends {
@@ -56,8 +55,18 @@ impl TaskBackends {
         Ok(self.disk.as_mut().map_or(&mut self.memory, |disk| disk as &mut dyn Backend))
     }
 
-    fn engine(&mut self, spec: &StoreSpec) -> Result<Box<dyn Engine>> {
+    pub(super) fn engine(&mut self, spec: &StoreSpec) -> Result<Box<dyn Engine>> {
         self.backend(spec)?.engine(&spec.name)
+    }
+
+    /// How far a store that goes by time had got at its last commit.
+    pub(crate) fn clock(&mut self, spec: &StoreSpec) -> Result<StoreClock> {
+        let marks = self.backend(spec)?.offsets()?;
+        let [observed, sequence] = clock_marks(&spec.name);
+        Ok(StoreClock {
+            observed: marks.get(&observed).copied().unwrap_or(StoreClock::NEW.observed),
+            sequence: marks.get(&sequence).map_or(0, |&sequence| sequence as u32),
+        })
     }
 
     /// The offset after the last changelog record that the store holds, if it holds any.
@@ -73,6 +82,7 @@ impl TaskBackends {
         batch: &mut RestoreBatch,
         changelog: &Arc<str>,
         offset: i64,
+        clock: Option<StoreClock>,
     ) -> Result<()> {
         let (is_bulk, mut writes) = (batch.len() >= BULK, batch.drain());
         let backend = self.backend(spec)?;
@@ -80,15 +90,74 @@ impl TaskBackends {
             backend.load(&spec.name, &mut writes)?;
         }
         let writes = vec![(spec.name.clone(), writes.collect())];
-        let offsets = BTreeMap::from([(changelog.clone(), offset)]);
-        backend.commit(CommitBatch { writes, offsets })
+        let mut offsets = BTreeMap::from([(changelog.clone(), offset)]);
+        if let Some(clock) = clock {
+            offsets.extend(marked(&spec.name, clock));
+        }
+        backend.commit(CommitBatch { writes, offsets, ..CommitBatch::default() })
     }
+}
+
+/// The names under which a store's clock is kept beside the offsets. No topic has a slash in its name.
+fn clock_marks(store: &str) -> [Arc<str>; 2] {
+    [format!("{store}/observed").into(), format!("{store}/sequence").into()]
+}
+
+fn marked(store: &str, clock: StoreClock) -> [(Arc<str>, i64); 2] {
+    let [observed, sequence] = clock_marks(store);
+    [(observed, clock.observed), (sequence, i64::from(clock.sequence))]
 }
 
 struct Store {
     spec: StoreSpec,
     changelog: Option<Arc<str>>,
-    layers: Rc<RefCell<KeyValueLayers>>,
+    layers: Layers,
+    /// What was written last of its clock.
+    clock: Option<StoreClock>,
+}
+
+/// The layers of a store, by its kind.
+enum Layers {
+    KeyValue(Rc<RefCell<KeyValueLayers>>),
+    Window(Rc<RefCell<WindowLayers>>),
+    Versioned(Rc<RefCell<VersionedLayers>>),
+    ChangeBuffer(Rc<RefCell<ChangeBufferLayers>>),
+}
+
+impl Layers {
+    fn open(
+        spec: &StoreSpec,
+        backends: &mut TaskBackends,
+        log_mode: LogMode,
+        budget: &StoreBudget,
+    ) -> Result<Self> {
+        let engine = backends.engine(spec)?;
+        if let Some(settings) = WindowSettings::of(spec) {
+            let clock = backends.clock(spec)?;
+            let layers = WindowLayers::new(spec, settings, engine, clock, budget)?;
+            return Ok(Layers::Window(Rc::new(RefCell::new(layers))));
+        }
+        if let Some(settings) = VersionedSettings::of(spec) {
+            let (clock, cache) = (backends.clock(spec)?, budget.read_cache.clone());
+            let layers = VersionedLayers::new(spec, settings, engine, clock, cache)?;
+            return Ok(Layers::Versioned(Rc::new(RefCell::new(layers))));
+        }
+        if spec.kind == StoreKind::ChangeBuffer {
+            let layers = ChangeBufferLayers::new(spec, &*engine)?;
+            return Ok(Layers::ChangeBuffer(Rc::new(RefCell::new(layers))));
+        }
+        let layers = KeyValueLayers::new(spec, engine, log_mode, budget)?;
+        Ok(Layers::KeyValue(Rc::new(RefCell::new(layers))))
+    }
+
+    fn with<T>(&self, ask: impl FnOnce(&mut dyn StoreLayers) -> T) -> T {
+        match self {
+            Layers::KeyValue(layers) => ask(&mut *layers.borrow_mut()),
+            Layers::Window(layers) => ask(&mut *layers.borrow_mut()),
+            Layers::Versioned(layers) => ask(&mut *layers.borrow_mut()),
+            Layers::ChangeBuffer(layers) => ask(&mut *layers.borrow_mut()),
+        }
+    }
 }
 
 /// All stores of one task.
@@ -109,18 +178,53 @@ impl StoreSet {
     ) -> Result<Self> {
         let mut stores = Vec::new();
         for (spec, changelog) in specs {
-            let engine = backends.engine(&spec)?;
-            let layers = KeyValueLayers::new(&spec, engine, log_mode, budget)?;
-            stores.push(Store { spec, changelog, layers: Rc::new(RefCell::new(layers)) });
+            let layers = Layers::open(&spec, &mut backends, log_mode, budget)?;
+            stores.push(Store { spec, changelog, layers, clock: None });
         }
         Ok(StoreSet { application_id: application_id.clone(), stores, backends })
     }
 
-    pub(crate) fn layers(&self, name: &str) -> Result<Rc<RefCell<KeyValueLayers>>> {
-        let store = self.stores.iter().find(|store| *store.spec.name == *name);
-        store
-            .map(|store| store.layers.clone())
-            .ok_or_else(|| Error::topology(format!("the task has no store {name}")))
+    fn find(&self, name: &str) -> Option<&Store> {
+        self.stores.iter().find(|store| *store.spec.name == *name)
+    }
+
+    /// Whether the task has that store.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    fn layers<T>(&self, name: &str, pick: impl FnOnce(&Layers) -> Option<T>) -> Result<T> {
+        let missing = || Error::topology(format!("the task has no store {name}"));
+        let layers = &self.find(name).ok_or_else(missing)?.layers;
+        pick(layers).ok_or_else(|| Error::topology(format!("store {name} is of another kind")))
+    }
+
+    pub(crate) fn key_value(&self, name: &str) -> Result<Rc<RefCell<KeyValueLayers>>> {
+        self.layers(name, |layers| match layers {
+            Layers::KeyValue(layers) => Some(layers.clone()),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn windows(&self, name: &str) -> Result<Rc<RefCell<WindowLayers>>> {
+        self.layers(name, |layers| match layers {
+            Layers::Window(layers) => Some(layers.clone()),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn change_buffer(&self, name: &str) -> Result<Rc<RefCell<ChangeBufferLayers>>> {
+        self.layers(name, |layers| match layers {
+            Layers::ChangeBuffer(layers) => Some(layers.clone()),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn versioned(&self, name: &str) -> Result<Rc<RefCell<VersionedLayers>>> {
+        self.layers(name, |layers| match layers {
+            Layers::Versioned(layers) => Some(layers.clone()),
+            _ => None,
+        })
     }
 
     /// The topic that a store's serdes are shown.
@@ -135,7 +239,7 @@ impl StoreSet {
 
     /// Flushes the caches that are too large. Called between two records.
     pub(crate) fn relieve(&self, task: &TaskContext) -> Result<(), Fault> {
-        if self.stores.iter().any(|store| store.layers.borrow_mut().is_cache_full()) {
+        if self.stores.iter().any(|store| store.layers.with(|layers| layers.is_cache_full())) {
             self.flush(task)?;
         }
         Ok(())
@@ -143,11 +247,16 @@ impl StoreSet {
 
     /// Flushes all caches: their changes go downstream, until none holds any.
     pub(crate) fn flush(&self, task: &TaskContext) -> Result<(), Fault> {
-        while self.stores.iter().any(|store| store.layers.borrow().has_cached_changes()) {
+        while self.stores.iter().any(|store| store.layers.with(|l| l.has_cached_changes())) {
             for store in &self.stores {
-                let flushed = store.layers.borrow_mut().flush_cache();
+                let flushed = store.layers.with(|layers| layers.flush_cache());
                 let flushed = flushed.map_err(|error| Fault::at(&store.spec.name, error))?;
-                let Some(listener) = store.layers.borrow().listener.clone() else { continue };
+                for _ in 0..store.layers.with(|layers| layers.take_expired()) {
+                    task.drop_record(&store.spec.name, TOO_LATE);
+                }
+                let Some(listener) = store.layers.with(|layers| layers.listener()) else {
+                    continue;
+                };
                 for change in flushed {
                     task.restore(&change.record);
                     listener(change)?;
@@ -159,18 +268,18 @@ impl StoreSet {
 
     /// Bytes that only a commit frees.
     pub(crate) fn uncommitted_bytes(&self) -> usize {
-        self.stores.iter().map(|store| store.layers.borrow().uncommitted_bytes()).sum()
+        self.stores.iter().map(|store| store.layers.with(|l| l.uncommitted_bytes())).sum()
     }
 
     /// Gives the writes that have to be logged: the place of the store, and the record.
-    pub(crate) fn drain_changelogs<E>(
+    pub(crate) fn drain_changelogs(
         &self,
-        mut append: impl FnMut(usize, LogRecord) -> Result<(), E>,
-    ) -> Result<(), E> {
+        mut append: impl FnMut(usize, LogRecord) -> Result<()>,
+    ) -> Result<()> {
         for (place, store) in self.stores.iter().enumerate() {
-            store.layers.borrow_mut().drain_changelog(|key, value, timestamp| {
-                append(place, LogRecord { key, value, timestamp })
-            })?;
+            store
+                .layers
+                .with(|layers| layers.drain_changelog(&mut |record| append(place, record)))?;
         }
         Ok(())
     }
@@ -179,18 +288,28 @@ impl StoreSet {
     /// record that Kafka confirmed for its changelog; `None` where nothing new was logged.
     pub(crate) fn commit(&mut self, offsets: &[Option<i64>]) -> Result<()> {
         let (mut disk, mut memory) = (CommitBatch::default(), CommitBatch::default());
-        for (store, offset) in self.stores.iter().zip(offsets) {
+        for (store, offset) in self.stores.iter_mut().zip(offsets) {
             let batch = if store.spec.persistent { &mut disk } else { &mut memory };
-            let writes = store.layers.borrow_mut().take_writes();
-            if !writes.is_empty() {
-                batch.writes.push((store.spec.name.clone(), writes));
+            let taken = store.layers.with(|layers| layers.take_writes());
+            let name = &store.spec.name;
+            if !taken.writes.is_empty() {
+                batch.writes.push((name.clone(), taken.writes));
+            }
+            if let Some(end) = taken.expired {
+                batch.expired.push((name.clone(), end));
             }
             if let (Some(changelog), Some(offset)) = (&store.changelog, offset) {
                 batch.offsets.insert(changelog.clone(), *offset);
             }
+            if let Some(clock) = taken.clock
+                && store.clock != Some(clock)
+            {
+                store.clock = Some(clock);
+                batch.offsets.extend(marked(name, clock));
+            }
         }
         self.backends.memory.commit(memory)?;
-        if disk.writes.is_empty() && disk.offsets.is_empty() {
+        if disk.is_empty() {
             return Ok(());
         }
         match &mut self.backends.disk {

@@ -4,12 +4,12 @@
 //! a gap, or a compacted tail. Writes go to the engine in large sorted batches, each followed by the offset it leads to, so that a
 //! crash in between repeats at most one batch.
 
+use super::source::read_headers;
 use crate::error::{Error, ErrorKind, Result};
-use crate::processor::TaskId;
-use crate::state::{RestoreBatch, StoreBudget, StoreFormat, StoreSpec, TaskBackends};
+use crate::processor::{RecordContext, TaskId};
+use crate::state::{RestoreBatch, Restored, StoreBudget, StoreSpec, TaskBackends};
 use crate::topology::{ChangelogTopic, Graph};
-use byteview::ByteView;
-use kstreams_protocol::batch::RecordReader;
+use kstreams_protocol::batch::{RecordReader, RecordRef};
 use std::sync::Arc;
 
 /// One store on its way to the end of its changelog.
@@ -19,10 +19,9 @@ pub(crate) struct RestoreStore {
     pub(crate) position: Option<i64>,
     end: Option<i64>,
     spec: StoreSpec,
+    rows: Restored,
     pending: RestoreBatch,
     restored: u64,
-    /// For the bytes of a value.
-    scratch: Vec<u8>,
 }
 
 /// A task that is not running yet.
@@ -46,14 +45,15 @@ impl Restoring {
         for spec in graph.stores.iter().filter(|spec| used.contains(&spec.name)) {
             let Some(changelog) = ChangelogTopic::of(application_id, spec) else { continue };
             let position = backends.offset(spec, &changelog.name)?;
+            let rows = Restored::begin(spec, &mut backends)?;
             stores.push(RestoreStore {
                 changelog: changelog.name,
                 position,
                 end: None,
                 spec: spec.clone(),
+                rows,
                 pending: RestoreBatch::new(budget.read_cache.clone()),
                 restored: 0,
-                scratch: Vec::new(),
             });
         }
         Ok(Restoring { id, stores, backends })
@@ -100,7 +100,7 @@ impl Restoring {
                         .context(format!("topic {changelog}, partition {}", id.partition))
                 })?;
                 let Some(record) = record else { break };
-                store.take(record.key, record.value, record.timestamp);
+                store.take(&record, id.partition)?;
             }
         }
         store.position = Some(next_offset);
@@ -143,23 +143,23 @@ impl RestoreStore {
         self.end
     }
 
-    fn take(&mut self, key: Option<&[u8]>, value: Option<&[u8]>, timestamp: i64) {
-        let Some(key) = key else { return };
-        let value = value.map(|value| match self.spec.format {
-            StoreFormat::Plain => ByteView::from(value),
-            StoreFormat::Timestamped => {
-                self.scratch.clear();
-                self.scratch.extend_from_slice(&timestamp.to_be_bytes());
-                self.scratch.extend_from_slice(value);
-                ByteView::from(&self.scratch[..])
-            }
-        });
+    fn take(&mut self, record: &RecordRef<'_>, partition: i32) -> Result<()> {
+        let RecordRef { key: Some(key), value, timestamp, offset, .. } = *record else {
+            return Ok(());
+        };
         self.restored += 1;
-        self.pending.put(key, value);
+        let topic = &self.changelog;
+        let origin = || {
+            let topic = (**topic).into();
+            let context = RecordContext { topic, partition, offset, timestamp };
+            (context, read_headers(&record.headers))
+        };
+        self.rows.take(&mut self.pending, key, value, timestamp, origin)
     }
 
     fn write(&mut self, backends: &mut TaskBackends) -> Result<()> {
         let Some(position) = self.position else { return Ok(()) };
-        backends.restore(&self.spec, &mut self.pending, &self.changelog, position)
+        let clock = self.rows.clock();
+        backends.restore(&self.spec, &mut self.pending, &self.changelog, position, clock)
     }
 }

@@ -1,12 +1,13 @@
 //! One sub-topology on one partition: its nodes, its stores, its input.
 
 use super::collector::{Outgoing, Placement, RecordCollector, TopicHandle};
+use super::offset_metadata::CommittedTimes;
 use super::partition_group::PartitionGroup;
 use super::source::SourceSettings;
+use crate::config::Compatibility;
 use crate::error::{Error, ErrorKind, Result};
 use crate::processor::{TaskContext, TaskId};
-use crate::record::Headers;
-use crate::state::{GlobalStores, LogMode, LogRecord, StoreBudget, StoreSet, TaskBackends};
+use crate::state::{GlobalStores, LogRecord, StoreBudget, StoreSet, TaskBackends};
 use crate::topology::erased::{Close, Fault};
 use crate::topology::{ChangelogTopic, TaskNodes, Topology};
 use kstreams_protocol::batch::RecordReader;
@@ -21,7 +22,7 @@ pub(crate) struct TaskPlan {
     pub(crate) topology: Topology,
     pub(crate) application_id: Arc<str>,
     pub(crate) source: SourceSettings,
-    pub(crate) log_mode: LogMode,
+    pub(crate) compatibility: Compatibility,
     pub(crate) globals: Arc<GlobalStores>,
 }
 
@@ -32,8 +33,7 @@ pub(crate) struct CommitOffset {
     pub(crate) partition: i32,
     pub(crate) offset: i64,
     pub(crate) leader_epoch: i32,
-    /// The highest time seen on the partition.
-    pub(crate) partition_time: i64,
+    pub(crate) times: CommittedTimes,
 }
 
 /// A running task. It lives on the thread that made it.
@@ -61,13 +61,15 @@ impl StreamTask {
     ) -> Result<Self> {
         let graph = plan.topology.graph();
         let app = &plan.application_id;
-        let context = Rc::new(TaskContext::new(app.clone(), id, plan.globals.clone()));
+        let globals = plan.globals.clone();
+        let context = TaskContext::new(app.clone(), id, plan.compatibility, globals);
+        let context = Rc::new(context);
         let used = graph.stores_of(id.subtopology);
         let specs = graph.stores.iter().filter(|spec| used.contains(&spec.name));
         let specs = specs.map(|spec| {
             (spec.clone(), ChangelogTopic::of(app, spec).map(|changelog| changelog.name))
         });
-        let stores = StoreSet::open(app, specs, backends, plan.log_mode, budget)?;
+        let stores = StoreSet::open(app, specs, backends, plan.compatibility.log_mode(), budget)?;
         let instantiate =
             AssertUnwindSafe(|| graph.instantiate(id.subtopology, &context, &stores, &collector));
         let nodes = catch_unwind(instantiate).map_err(|panic| panicked(&*panic))?;
@@ -105,10 +107,17 @@ impl StreamTask {
         &self.context
     }
 
-    /// Where reading of an input partition begins, and the time that it had reached; -1 if that is not known.
-    pub(crate) fn start_at(&mut self, topic: &str, partition: i32, offset: i64, time: i64) {
+    /// Where reading of an input partition begins, and the times that were reached there.
+    pub(crate) fn start_at(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+        times: &CommittedTimes,
+    ) {
+        self.context.progress.reach(&times.progress);
         if let Some(input) = self.group.input_mut(topic, partition) {
-            input.start_at(offset, time);
+            input.start_at(offset, times.partition);
         }
     }
 
@@ -192,12 +201,11 @@ impl StreamTask {
 
     fn log_changes(&self) -> Result<()> {
         let mut collector = self.collector.borrow_mut();
-        let headers = Headers::new();
-        self.stores.drain_changelogs(|place, LogRecord { key, value, timestamp }| {
+        self.stores.drain_changelogs(|place, LogRecord { key, value, timestamp, headers }| {
             let Some(topic) = self.changelogs[place] else { return Ok(()) };
             // A changelog's partition is the task's; it is never hashed again.
             let placement = Placement::Partition(self.context.task_id.partition);
-            let record = Outgoing { timestamp, key: Some(key), value, headers: &headers };
+            let record = Outgoing { timestamp, key: Some(key), value, headers };
             collector.append(topic, placement, record)
         })
     }
@@ -205,6 +213,7 @@ impl StreamTask {
     /// The offsets to commit.
     pub(crate) fn offsets(&self) -> Vec<CommitOffset> {
         let inputs = self.group.inputs().filter(|input| input.position().0 >= 0);
+        let progress = self.context.progress.times();
         inputs
             .map(|input| {
                 let (offset, leader_epoch) = input.position();
@@ -213,7 +222,10 @@ impl StreamTask {
                     partition: input.partition(),
                     offset,
                     leader_epoch,
-                    partition_time: input.partition_time(),
+                    times: CommittedTimes {
+                        partition: input.partition_time(),
+                        progress: progress.clone(),
+                    },
                 }
             })
             .collect()

@@ -71,7 +71,7 @@ impl TopologyTestDriver {
             topology: topology.clone(),
             application_id: settings.application_id.clone(),
             source: settings.source.clone(),
-            log_mode: settings.log_mode,
+            compatibility: settings.compatibility,
             globals: Arc::new(GlobalStores::new(&topology.graph().globals)),
         };
         let budget = settings.store_budget();
@@ -156,7 +156,7 @@ impl TopologyTestDriver {
     pub fn store<S: StoreType>(&self, token: &StoreToken<S>) -> Result<S> {
         let name = [token.spec.name.clone()];
         for task in &self.tasks {
-            if task.stores().layers(token.name()).is_ok() {
+            if task.stores().has(token.name()) {
                 let context = task.context();
                 let (stores, node) = (task.stores(), "test");
                 return InitContext { task: context, stores, node, connected: &name }.store(token);

@@ -35,7 +35,7 @@ impl TaskDriver {
             topology,
             application_id: settings.application_id.clone(),
             source: settings.source.clone(),
-            log_mode: settings.log_mode,
+            compatibility: settings.compatibility,
             globals: Arc::default(),
         };
         let path = config.is_set("state.dir").then(|| settings.state_dir.join("task"));

@@ -252,9 +252,15 @@ impl TopologyBuilder {
         if let Err(error) = check_name("store", &spec.name) {
             self.fail(error);
         }
+        if let Some(mistake) = spec.kind.mistake() {
+            self.fail(Error::topology(format!("store {}: {mistake}", spec.name)));
+        }
+        let same = |other: &StoreSpec| {
+            (other.types, other.format, other.kind) == (spec.types, spec.format, spec.kind)
+        };
         match self.stores.iter().find(|store| store.name == spec.name) {
             None => self.stores.push(spec.clone()),
-            Some(other) if other.types == spec.types && other.format == spec.format => {}
+            Some(other) if same(other) => {}
             Some(other) => {
                 let (name, one, two) = (&spec.name, other.types, spec.types);
                 let mistake = format!("store {name} is used as a store of {one} and of {two}");

@@ -7,6 +7,7 @@ mod materialized;
 mod printed;
 mod processed;
 mod repartitioned;
+mod suppressed;
 mod table_joined;
 
 pub(super) use self::branched::BranchUse;
@@ -17,5 +18,6 @@ pub use self::materialized::Materialized;
 pub use self::printed::Printed;
 pub use self::processed::Processed;
 pub use self::repartitioned::Repartitioned;
+pub use self::suppressed::{Eager, Strict, Suppressed};
 pub use self::table_joined::TableJoined;
 pub(crate) use self::table_joined::{KeyPartitioner, by_key};

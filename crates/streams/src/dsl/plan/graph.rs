@@ -68,6 +68,7 @@ impl PlanRef {
             location,
             table: None,
             wants_null_keys: false,
+            window_grace: None,
             repartitioned: None,
         });
         PlanId(plan.nodes.len() - 1)
@@ -216,6 +217,22 @@ impl PlanRef {
         let repartitioned = self.add_repartition(base, stream, key, value, options);
         self.with_node(stream, |node| node.repartitioned = Some(repartitioned));
         repartitioned
+    }
+
+    /// Tells how long after the end of a window a result of the node may still change.
+    pub(crate) fn set_window_grace(&self, id: PlanId, millis: i64) {
+        self.with_node(id, |node| node.window_grace = Some(millis));
+    }
+
+    /// The grace of the windowed aggregations that a table comes from; the longest if it comes from several, none if it comes from
+    /// something else as well.
+    pub(crate) fn window_grace(&self, id: PlanId) -> Option<i64> {
+        let (grace, parents) = self.with_node(id, |node| (node.window_grace, node.parents.clone()));
+        if grace.is_some() {
+            return grace;
+        }
+        let graces = parents.into_iter().map(|parent| self.window_grace(parent));
+        graces.collect::<Option<Vec<i64>>>()?.into_iter().max()
     }
 
     /// Keeps records without a key for a join that has results for them: no repartition topic above it drops them.

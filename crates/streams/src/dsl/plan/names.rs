@@ -33,6 +33,7 @@ pub(crate) mod prefix {
     pub(crate) const TABLE_SELECT: &str = "KTABLE-SELECT-";
     pub(crate) const TABLE_AGGREGATE: &str = "KTABLE-AGGREGATE-";
     pub(crate) const TABLE_REDUCE: &str = "KTABLE-REDUCE-";
+    pub(crate) const SUPPRESS: &str = "KTABLE-SUPPRESS-";
     pub(crate) const TABLE_SINK: &str = "KTABLE-SINK-";
     pub(crate) const FK_REGISTRATION: &str = "KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-";
     pub(crate) const FK_STORE: &str = "KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-";

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::error::{Error, Result};
 use byteview::ByteView;
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
+use fjall::{AbstractTree, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -97,7 +97,13 @@ impl Backend for DiskBackend {
         for (topic, offset) in commit.offsets {
             batch.insert(&self.offsets, topic.as_bytes(), offset.to_be_bytes());
         }
-        batch.commit().map_err(|error| failed(&self.path, "write", error))
+        batch.commit().map_err(|error| failed(&self.path, "write", error))?;
+        for (store, end) in commit.expired {
+            // Tables of nothing but expired rows are unlinked. What lies in others goes with them, some day.
+            let dropped = self.keyspace(&store)?.tree.drop_range(..end);
+            dropped.map_err(|error| failed(&self.path, "clean", error.into()))?;
+        }
+        Ok(())
     }
 
     /// Past journal and memtable, straight into tables.

@@ -34,6 +34,12 @@ impl Backend for MemoryBackend {
         for (store, writes) in batch.writes {
             self.load(&store, &mut writes.into_iter())?;
         }
+        for (store, end) in batch.expired {
+            let shared = self.stores.entry(store).or_default();
+            let mut map = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let map = Arc::make_mut(&mut map);
+            *map = map.split_off(&end);
+        }
         self.offsets.extend(batch.offsets);
         Ok(())
     }

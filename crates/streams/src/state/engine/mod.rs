@@ -26,7 +26,7 @@ pub(crate) enum Direction {
 pub(crate) type EngineEntries = Box<dyn Iterator<Item = Result<(ByteView, ByteView)>>>;
 
 /// The committed content of one store.
-pub(crate) trait Engine {
+pub(crate) trait Engine: Send {
     fn get(&self, key: &[u8]) -> Result<Option<ByteView>>;
 
     fn range(&self, range: &KeyRange, direction: Direction) -> Result<EngineEntries>;
@@ -45,8 +45,17 @@ pub(crate) type Write = (ByteView, Option<ByteView>);
 #[derive(Debug, Default)]
 pub(crate) struct CommitBatch {
     pub(crate) writes: Vec<(Arc<str>, Vec<Write>)>,
+    /// Stores whose rows with keys below this one are expired. They need not be gone at once, nor all of them: nobody reads them.
+    pub(crate) expired: Vec<(Arc<str>, ByteView)>,
     /// Changelog topic to the offset after the last record that the store holds.
     pub(crate) offsets: BTreeMap<Arc<str>, i64>,
+}
+
+impl CommitBatch {
+    /// Whether it changes nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.offsets.is_empty() && self.expired.is_empty()
+    }
 }
 
 /// The engines of one task. It is `Send`: restoring happens wherever there is time.
@@ -125,7 +134,11 @@ mod tests {
         };
         let mut commit = |writes, offset| {
             let offsets = BTreeMap::from([("log".into(), offset)]);
-            let batch = CommitBatch { writes: vec![("s".into(), writes)], offsets };
+            let batch = CommitBatch {
+                writes: vec![("s".into(), writes)],
+                offsets,
+                ..CommitBatch::default()
+            };
             backend.commit(batch).expect("commits");
         };
         assert!(engine.is_empty().expect("known"));

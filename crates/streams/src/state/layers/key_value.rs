@@ -1,22 +1,18 @@
 //! The layers of one key-value store, put together.
 
 use super::budget::StoreBudget;
-use super::changelog::{Changelog, LogMode};
+use super::changelog::{Changelog, LogMode, LogRecord};
 use super::record_cache::{Flushed, RecordCache};
 use super::write_buffer::WriteBuffer;
+use super::{FlushListener, StoreLayers, StoreWrites};
 use crate::error::Result;
 use crate::processor::RecordContext;
 use crate::record::Headers;
 use crate::state::engine::{Direction, Engine, EngineEntries, KeyRange, Write};
 use crate::state::spec::StoreSpec;
-use crate::topology::erased::Fault;
 use byteview::ByteView;
 use std::iter::Peekable;
 use std::ops::RangeBounds;
-use std::rc::Rc;
-
-/// Takes a change on its way out of the record cache to the children of the operator that owns the store.
-pub(crate) type FlushListener = Rc<dyn Fn(Flushed) -> Result<(), Fault>>;
 
 /// One store of one task, in bytes.
 pub(crate) struct KeyValueLayers {
@@ -24,6 +20,7 @@ pub(crate) struct KeyValueLayers {
     changelog: Option<Changelog>,
     buffer: WriteBuffer,
     engine: Box<dyn Engine>,
+    logs_headers: bool,
     /// Set by the operator that forwards the store's changes.
     pub(crate) listener: Option<FlushListener>,
     /// Whether a change carries the value before it.
@@ -37,12 +34,13 @@ impl KeyValueLayers {
         log_mode: LogMode,
         budget: &StoreBudget,
     ) -> Result<Self> {
-        let cached = spec.caching && !budget.record_cache.is_nothing();
+        let cached = spec.caching && spec.kind.may_cache() && !budget.record_cache.is_nothing();
         Ok(KeyValueLayers {
             cache: cached.then(|| RecordCache::new(budget.record_cache.clone())),
             changelog: spec.logging.is_some().then(|| Changelog::new(log_mode, spec.format)),
             buffer: WriteBuffer::new(budget.read_cache.clone(), engine.is_empty()?),
             engine,
+            logs_headers: spec.logs_headers,
             listener: None,
             sends_old_values: false,
         })
@@ -70,83 +68,28 @@ impl KeyValueLayers {
         headers: &Headers,
     ) {
         match &mut self.cache {
-            Some(cache) => cache.put(key, value, record(), headers.clone()),
-            None => self.write(key, value, timestamp),
+            Some(cache) => cache.put(key, value, None, record(), headers.clone()),
+            None => self.write(key, value, timestamp, headers),
         }
     }
 
     /// The write below the cache.
-    fn write(&mut self, key: &[u8], value: Option<ByteView>, timestamp: i64) {
-        if let Some(changelog) = &mut self.changelog {
-            changelog.note(key, value.as_ref(), timestamp);
+    fn write(&mut self, key: &[u8], value: Option<ByteView>, timestamp: i64, headers: &Headers) {
+        match &mut self.changelog {
+            Some(changelog) if self.logs_headers => {
+                changelog.note_with_headers(key, value.as_deref(), timestamp, headers);
+            }
+            Some(changelog) => changelog.note(key, value.as_deref(), timestamp),
+            None => {}
         }
         self.buffer.put(key, value, timestamp);
     }
 
-    /// Whether the cache has to be flushed for lack of room.
-    pub(crate) fn is_cache_full(&mut self) -> bool {
-        self.cache.as_mut().is_some_and(RecordCache::is_full)
-    }
-
-    pub(crate) fn has_cached_changes(&self) -> bool {
-        self.cache.as_ref().is_some_and(RecordCache::has_changes)
-    }
-
-    /// Writes what the cache holds and gives the changes to forward. A key that was absent and is absent again is no change.
-    pub(crate) fn flush_cache(&mut self) -> Result<Vec<Flushed>> {
-        let Some(cache) = &mut self.cache else { return Ok(Vec::new()) };
-        let changes = cache.take_changes();
-        let mut flushed = Vec::with_capacity(changes.len());
-        for change in changes {
-            let needs_old =
-                self.listener.is_some() && (self.sends_old_values || change.value.is_none());
-            let old = if needs_old { self.buffer.get(&*self.engine, &change.key)? } else { None };
-            if self.listener.is_some() && change.value.is_none() && old.is_none() {
-                continue;
-            }
-            self.write(&change.key, change.value.clone(), change.record.timestamp);
-            flushed.push(Flushed {
-                key: change.key,
-                new: change.value,
-                old: old.filter(|_| self.sends_old_values),
-                record: change.record,
-                headers: change.headers,
-            });
+    /// Tells a changelog of every write that a key is absent, which it was before.
+    pub(crate) fn log_absence(&mut self, key: &[u8], timestamp: i64) {
+        if let Some(changelog) = &mut self.changelog {
+            changelog.note(key, None, timestamp);
         }
-        Ok(flushed)
-    }
-
-    /// Gives the records for the changelog topic: key, value, timestamp.
-    pub(crate) fn drain_changelog<E>(
-        &mut self,
-        mut append: impl FnMut(&[u8], Option<&[u8]>, i64) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let Some(changelog) = &mut self.changelog else { return Ok(()) };
-        match changelog.mode {
-            LogMode::EveryWrite => {
-                for (key, value, timestamp) in changelog.take_pending() {
-                    let (value, timestamp) = changelog.record(value.as_ref(), timestamp);
-                    append(&key, value, timestamp)?;
-                }
-            }
-            LogMode::LastPerCommit => {
-                for write in self.buffer.uncommitted() {
-                    let (value, timestamp) = changelog.record(write.value, write.timestamp);
-                    append(write.key, value, timestamp)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn uncommitted_bytes(&self) -> usize {
-        let pending = self.changelog.as_ref().map_or(0, Changelog::pending_bytes);
-        self.buffer.uncommitted_bytes() + pending
-    }
-
-    /// Takes the writes since the last commit for the engine, sorted by key.
-    pub(crate) fn take_writes(&mut self) -> Vec<Write> {
-        self.buffer.take_writes()
     }
 
     /// The entries of a range as they are now: a snapshot that later writes do not change.
@@ -169,15 +112,72 @@ impl KeyValueLayers {
         if direction == Direction::Reverse {
             overlay.reverse();
         }
-        Ok(Box::new(Overlaid {
-            below: below.peekable(),
-            above: overlay.into_iter().peekable(),
-            direction,
-        }))
+        Ok(Box::new(Overlaid::new(below, overlay, direction)))
     }
 
     pub(crate) fn approximate_len(&self) -> u64 {
         self.engine.approximate_len()
+    }
+}
+
+impl StoreLayers for KeyValueLayers {
+    fn is_cache_full(&mut self) -> bool {
+        self.cache.as_mut().is_some_and(RecordCache::is_full)
+    }
+
+    fn has_cached_changes(&self) -> bool {
+        self.cache.as_ref().is_some_and(RecordCache::has_changes)
+    }
+
+    /// A key that was absent and is absent again is no change.
+    fn flush_cache(&mut self) -> Result<Vec<Flushed>> {
+        let Some(cache) = &mut self.cache else { return Ok(Vec::new()) };
+        let changes = cache.take_changes();
+        let mut flushed = Vec::with_capacity(changes.len());
+        for change in changes {
+            let needs_old =
+                self.listener.is_some() && (self.sends_old_values || change.value.is_none());
+            let old = if needs_old { self.buffer.get(&*self.engine, &change.key)? } else { None };
+            if self.listener.is_some() && change.value.is_none() && old.is_none() {
+                continue;
+            }
+            let timestamp = change.record.timestamp;
+            self.write(&change.key, change.value.clone(), timestamp, &change.headers);
+            flushed.push(Flushed {
+                key: change.key,
+                new: change.value,
+                old: old.filter(|_| self.sends_old_values),
+                record: change.record,
+                headers: change.headers,
+            });
+        }
+        Ok(flushed)
+    }
+
+    fn listener(&self) -> Option<FlushListener> {
+        self.listener.clone()
+    }
+
+    fn drain_changelog(&mut self, append: &mut dyn FnMut(LogRecord) -> Result<()>) -> Result<()> {
+        let Some(changelog) = &mut self.changelog else { return Ok(()) };
+        if changelog.mode == LogMode::LastPerCommit {
+            let headers = Headers::new();
+            for write in self.buffer.uncommitted() {
+                let value = write.value.map(|value| &value[..]);
+                let (value, timestamp) = changelog.record(value, write.timestamp);
+                append(LogRecord { key: write.key, value, timestamp, headers: &headers })?;
+            }
+        }
+        changelog.drain(append)
+    }
+
+    fn uncommitted_bytes(&self) -> usize {
+        let pending = self.changelog.as_ref().map_or(0, Changelog::pending_bytes);
+        self.buffer.uncommitted_bytes() + pending
+    }
+
+    fn take_writes(&mut self) -> StoreWrites {
+        StoreWrites { writes: self.buffer.take_writes(), ..StoreWrites::default() }
     }
 }
 
@@ -193,10 +193,17 @@ fn overlaid(below: Vec<Write>, above: Vec<Write>) -> Vec<Write> {
 }
 
 /// Committed entries with the writes of the running transaction over them.
-struct Overlaid {
+pub(super) struct Overlaid {
     below: Peekable<EngineEntries>,
     above: Peekable<std::vec::IntoIter<Write>>,
     direction: Direction,
+}
+
+impl Overlaid {
+    /// Both in the order of `direction`.
+    pub(super) fn new(below: EngineEntries, above: Vec<Write>, direction: Direction) -> Self {
+        Overlaid { below: below.peekable(), above: above.into_iter().peekable(), direction }
+    }
 }
 
 impl Iterator for Overlaid {
@@ -231,6 +238,7 @@ mod tests {
     use crate::state::engine::{Backend, CommitBatch, MemoryBackend, prefix_range};
     use crate::state::layers::budget::Budget;
     use crate::state::spec::StoreFormat;
+    use std::rc::Rc;
 
     /// A cached store of plain values, and the backend below it.
     fn cached() -> (KeyValueLayers, MemoryBackend) {
@@ -263,7 +271,7 @@ mod tests {
         put(&mut layers, &[0xfe], Some("1"), 1);
         put(&mut layers, &[0xff], Some("2"), 2);
         layers.flush_cache().expect("flushed");
-        let writes = vec![("s".into(), layers.take_writes())];
+        let writes = vec![("s".into(), layers.take_writes().writes)];
         backend.commit(CommitBatch { writes, ..CommitBatch::default() }).expect("committed");
         put(&mut layers, &[0xff, 0], Some("3"), 3);
         layers.flush_cache().expect("flushed");
@@ -294,9 +302,9 @@ mod tests {
             .collect();
         assert_eq!(shown, [r#"b=Some("1")@2"#, r#"a=Some("2")@3"#]);
         let mut logged = Vec::new();
-        let log = layers.drain_changelog(|key, value, timestamp| {
+        let log = layers.drain_changelog(&mut |LogRecord { key, value, timestamp, .. }| {
             logged.push((key.to_vec(), value.map(<[u8]>::to_vec), timestamp));
-            Ok::<(), ()>(())
+            Ok(())
         });
         log.expect("logged");
         let expected =

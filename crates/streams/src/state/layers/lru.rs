@@ -64,6 +64,16 @@ impl<T: Default> Lru<T> {
         self.table.len()
     }
 
+    /// Gives up all entries.
+    pub(super) fn clear(&mut self) {
+        self.table.clear();
+        self.slots.clear();
+        self.marks.clear();
+        self.free.clear();
+        self.hand = 0;
+        self.last = NONE;
+    }
+
     /// Finds an entry and marks it as used.
     pub(super) fn touch(&mut self, key: &[u8]) -> Option<Place> {
         let place = match self.slots.get(self.last as usize) {

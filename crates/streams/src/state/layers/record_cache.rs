@@ -29,6 +29,8 @@ pub(crate) struct Flushed {
 pub(super) struct Change {
     pub(super) key: ByteView,
     pub(super) value: Option<ByteView>,
+    /// The value below the cache, as far as it was told.
+    pub(super) under: Option<ByteView>,
     pub(super) record: RecordContext,
     pub(super) headers: Headers,
 }
@@ -42,6 +44,7 @@ struct Entry {
 struct Dirty {
     /// The number of the last write; an older number in the order of writes is void.
     write: u64,
+    under: Option<ByteView>,
     record: RecordContext,
     headers: Headers,
 }
@@ -76,20 +79,27 @@ impl RecordCache {
         Some(self.entries.get(place).value.clone())
     }
 
+    /// `under` is the value below the cache, for a key that has no change here yet.
     pub(super) fn put(
         &mut self,
         key: &[u8],
         value: Option<ByteView>,
+        under: Option<ByteView>,
         record: RecordContext,
         headers: Headers,
     ) {
         self.last_write += 1;
-        let entry = Entry { value, dirty: Some(Dirty { write: self.last_write, record, headers }) };
+        let dirty = Dirty { write: self.last_write, under, record, headers };
+        let entry = Entry { value, dirty: Some(dirty) };
         self.grow(size(key, &entry.value));
         let place = match self.entries.touch(key) {
             Some(place) => {
                 let old = std::mem::replace(self.entries.get_mut(place), entry);
                 self.shrink(size(key, &old.value));
+                if let (Some(old), Some(new)) = (old.dirty, &mut self.entries.get_mut(place).dirty)
+                {
+                    new.under = old.under;
+                }
                 place
             }
             None => self.entries.insert(key.into(), entry),
@@ -125,10 +135,32 @@ impl RecordCache {
         for (_, place) in std::mem::take(&mut self.writes) {
             let key = self.entries.key(place).clone();
             let entry = self.entries.get_mut(place);
-            let Some(Dirty { record, headers, .. }) = entry.dirty.take() else { continue };
-            changes.push(Change { key, value: entry.value.clone(), record, headers });
+            let Some(Dirty { under, record, headers, .. }) = entry.dirty.take() else { continue };
+            changes.push(Change { key, value: entry.value.clone(), under, record, headers });
         }
         changes
+    }
+
+    /// Takes all changes as [`Self::take_changes`], and keeps nothing.
+    pub(super) fn take_changes_and_entries(&mut self) -> Vec<Change> {
+        let changes = self.take_changes();
+        self.entries.clear();
+        self.shrink(self.bytes);
+        changes
+    }
+
+    /// The value below the change of a key, if there is such a change.
+    pub(super) fn under(&mut self, key: &[u8]) -> Option<Option<ByteView>> {
+        let place = self.entries.touch(key)?;
+        Some(self.entries.get(place).dirty.as_ref()?.under.clone())
+    }
+
+    /// Gives up a key with its change; its number in the order of writes is void from now on.
+    pub(super) fn forget(&mut self, key: &[u8]) {
+        let Some(place) = self.entries.touch(key) else { return };
+        if let Some((key, entry)) = self.entries.remove(place) {
+            self.shrink(size(&key, &entry.value));
+        }
     }
 
     fn forget_void_writes(&mut self) {
@@ -171,7 +203,7 @@ mod tests {
     fn put(cache: &mut RecordCache, key: &str, value: &str) {
         let record = RecordContext { topic: "t".into(), partition: 0, offset: 0, timestamp: 0 };
         let value = (value != "-").then(|| ByteView::from(value));
-        cache.put(key.as_bytes(), value, record, Headers::new());
+        cache.put(key.as_bytes(), value, None, record, Headers::new());
     }
 
     fn changes(cache: &mut RecordCache) -> String {

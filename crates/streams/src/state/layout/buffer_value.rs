@@ -246,7 +246,8 @@ mod tests {
         // The context, up to where the values begin.
         let head = &written[..written.len() - 20];
         let contextual = [head, &14i32.to_be_bytes()[..], change].concat();
-        let contextual = [&contextual[..head.len()], &(change.len() as i32).to_be_bytes()[..], change].concat();
+        let contextual =
+            [&contextual[..head.len()], &(change.len() as i32).to_be_bytes()[..], change].concat();
         let time = 7i64.to_be_bytes();
         let prior = Some(ByteView::from(&b"p"[..]));
         let expected = value(Some("p"), Some("o"), Some("n"));
@@ -256,8 +257,11 @@ mod tests {
         let v2 = [&contextual[..], b"\0\0\0\x01p", &time].concat();
         let mut v3 = Vec::new();
         expected.write(7, &mut v3);
-        for (version, bytes) in [(None, v0), (Some(1), v1), (Some(2), v2), (Some(2), v3.clone()), (Some(3), v3)] {
-            let read = BufferValue::read_version(version, &bytes, context(), &headers, prior.clone());
+        for (version, bytes) in
+            [(None, v0), (Some(1), v1), (Some(2), v2), (Some(2), v3.clone()), (Some(3), v3)]
+        {
+            let read =
+                BufferValue::read_version(version, &bytes, context(), &headers, prior.clone());
             assert_eq!(shown(read.expect("reads")), shown((expected.clone(), 7)), "{version:?}");
         }
         assert!(BufferValue::read_version(Some(4), &[], context(), &headers, None).is_none());
