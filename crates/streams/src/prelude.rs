@@ -2,11 +2,12 @@
 
 pub use crate::config::StreamsConfig;
 pub use crate::dsl::{
-    Branched, BranchedKStream, CogroupedKStream, EmitStrategy, Grouped, JoinWindows, Joined,
-    KGroupedStream, KGroupedTable, KStream, KTable, Materialized, Printed, Processed,
+    Branched, BranchedKStream, CogroupedKStream, EmitStrategy, GlobalKTable, Grouped, JoinWindows,
+    Joined, KGroupedStream, KGroupedTable, KStream, KTable, Materialized, Printed, Processed,
     Repartitioned, SessionWindowedCogroupedKStream, SessionWindowedKStream, SessionWindows,
-    SlidingWindows, StreamJoined, StreamsBuilder, TimeWindowedCogroupedKStream,
-    TimeWindowedKStream, TimeWindows, UnlimitedWindows, days, hours, millis, minutes, seconds,
+    SlidingWindows, StreamJoined, StreamsBuilder, Suppressed, TableJoined,
+    TimeWindowedCogroupedKStream, TimeWindowedKStream, TimeWindows, UnlimitedWindows, days, hours,
+    millis, minutes, seconds,
 };
 pub use crate::error::{BoxError, Error, ErrorKind, Result};
 pub use crate::processor::{
@@ -26,4 +27,4 @@ pub use crate::topology::{
     AutoOffsetReset, Consumed, NodeHandle, Produced, RecordToPartition, TopicTarget, Topology,
     TopologyBuilder,
 };
-pub use crate::windowed::{SessionWindowed, TimeWindowed, Window};
+pub use crate::windowed::{SessionWindowed, TimeWindowed, Window, WindowedKey};

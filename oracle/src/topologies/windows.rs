@@ -16,6 +16,8 @@ pub(super) fn cases() -> Vec<Case> {
         long("unlimited_count", unlimited_count),
         text("cogroup_windowed", cogroup_windowed),
         text("cogroup_session", cogroup_session),
+        long("suppress_window_close", suppress_window_close),
+        long("suppress_session_close", suppress_session_close),
     ]
 }
 
@@ -147,4 +149,18 @@ fn cogroup_session() -> Result<Topology> {
     let windowed = cogrouped(&builder).windowed_by(windows);
     let table = windowed.aggregate(String::new, merge, Materialized::named("cg"));
     out_sessions(builder, table)
+}
+
+fn suppress_window_close() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let windows = TimeWindows::of(millis(10)).grace(millis(5));
+    let counted = grouped(&builder, "a").windowed_by(windows).count(Materialized::named("w"));
+    out(builder, counted.suppress(Suppressed::until_window_closes()))
+}
+
+fn suppress_session_close() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let windows = SessionWindows::of(millis(6)).grace(millis(3));
+    let counted = grouped(&builder, "a").windowed_by(windows).count(Materialized::named("w"));
+    out_sessions(builder, counted.suppress(Suppressed::until_window_closes()))
 }

@@ -236,7 +236,7 @@ impl<K: Clone + 'static, A: Clone + 'static> CogroupedKStream<K, A> {
             let facts = TableFacts::new(OldValues::Aggregate);
             let node = plan.add_table(name, kind, vec![*parent], facts);
             if let Some(grace) = grace {
-                plan.set_grace(node, grace);
+                plan.set_window_grace(node, grace);
             }
             aggregates.push(node);
         }

@@ -7,12 +7,15 @@ mod aggregations;
 mod branch;
 mod builder;
 mod cogrouped;
+mod foreign_key_join;
+mod global_table;
 mod grouped;
 mod grouped_table;
 mod options;
 mod plan;
 mod session_windowed;
 mod stream;
+mod stream_global_joins;
 mod stream_joins;
 mod stream_stream_join;
 mod table;
@@ -25,11 +28,12 @@ pub use self::builder::StreamsBuilder;
 pub use self::cogrouped::{
     CogroupedBy, CogroupedKStream, SessionWindowedCogroupedKStream, TimeWindowedCogroupedKStream,
 };
+pub use self::global_table::GlobalKTable;
 pub use self::grouped::KGroupedStream;
 pub use self::grouped_table::KGroupedTable;
 pub use self::options::{
-    Branched, EmitStrategy, Grouped, Joined, Materialized, Printed, Processed, Repartitioned,
-    StreamJoined,
+    Branched, Eager, EmitStrategy, Grouped, Joined, Materialized, Printed, Processed,
+    Repartitioned, StreamJoined, Strict, Suppressed, TableJoined,
 };
 pub use self::session_windowed::SessionWindowedKStream;
 pub use self::stream::KStream;

@@ -5,7 +5,7 @@ use super::{KeyOf, ProcessResult, Processor, RecordOf, ValueOf};
 use crate::config::{Compatibility, OperatorRules};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::RecordMetadata;
-use crate::state::{StoreSet, StoreToken, StoreType};
+use crate::state::{GlobalStores, StoreSet, StoreToken, StoreType};
 use crate::topology::erased::Output;
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -52,11 +52,18 @@ pub(crate) struct TaskContext {
     wall_clock: Cell<i64>,
     commit_requested: Cell<bool>,
     dropped: Cell<u64>,
+    globals: Arc<GlobalStores>,
 }
 
 impl TaskContext {
-    pub(crate) fn new(application_id: Arc<str>, task_id: TaskId, rules: OperatorRules) -> Self {
+    pub(crate) fn new(
+        application_id: Arc<str>,
+        task_id: TaskId,
+        rules: OperatorRules,
+        globals: Arc<GlobalStores>,
+    ) -> Self {
         TaskContext {
+            globals,
             application_id,
             task_id,
             rules,
@@ -116,6 +123,11 @@ impl TaskContext {
         self.enter_partition(&record.topic, record.partition);
         self.offset.set(record.offset);
         self.timestamp.set(record.timestamp);
+    }
+
+    /// The global tables of the process.
+    pub(crate) fn globals(&self) -> &GlobalStores {
+        &self.globals
     }
 
     pub(crate) fn timestamp(&self) -> i64 {

@@ -5,9 +5,10 @@
 //! (`task/commit.rs` tells the whole protocol).
 
 use super::engine::{Backend, CommitBatch, DiskBackend, Engine, MemoryBackend};
+use super::kind::StoreKind;
 use super::layers::{
-    KeyValueLayers, LogRecord, StoreBudget, StoreClock, StoreLayers, VersionedLayers,
-    VersionedSettings, WindowLayers, WindowSettings,
+    ChangeBufferLayers, KeyValueLayers, LogRecord, StoreBudget, StoreClock, StoreLayers,
+    VersionedLayers, VersionedSettings, WindowLayers, WindowSettings,
 };
 use super::restore_batch::RestoreBatch;
 use super::spec::StoreSpec;
@@ -121,6 +122,7 @@ enum Layers {
     KeyValue(Rc<RefCell<KeyValueLayers>>),
     Window(Rc<RefCell<WindowLayers>>),
     Versioned(Rc<RefCell<VersionedLayers>>),
+    ChangeBuffer(Rc<RefCell<ChangeBufferLayers>>),
 }
 
 impl Layers {
@@ -141,6 +143,10 @@ impl Layers {
             let layers = VersionedLayers::new(spec, settings, engine, clock, cache)?;
             return Ok(Layers::Versioned(Rc::new(RefCell::new(layers))));
         }
+        if spec.kind == StoreKind::ChangeBuffer {
+            let layers = ChangeBufferLayers::new(spec, &*engine)?;
+            return Ok(Layers::ChangeBuffer(Rc::new(RefCell::new(layers))));
+        }
         let layers = KeyValueLayers::new(spec, engine, compatibility.log_mode(), budget)?;
         Ok(Layers::KeyValue(Rc::new(RefCell::new(layers))))
     }
@@ -150,6 +156,7 @@ impl Layers {
             Layers::KeyValue(layers) => ask(&mut *layers.borrow_mut()),
             Layers::Window(layers) => ask(&mut *layers.borrow_mut()),
             Layers::Versioned(layers) => ask(&mut *layers.borrow_mut()),
+            Layers::ChangeBuffer(layers) => ask(&mut *layers.borrow_mut()),
         }
     }
 }
@@ -203,6 +210,13 @@ impl StoreSet {
     pub(crate) fn windows(&self, name: &str) -> Result<Rc<RefCell<WindowLayers>>> {
         self.layers(name, |layers| match layers {
             Layers::Window(layers) => Some(layers.clone()),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn change_buffer(&self, name: &str) -> Result<Rc<RefCell<ChangeBufferLayers>>> {
+        self.layers(name, |layers| match layers {
+            Layers::ChangeBuffer(layers) => Some(layers.clone()),
             _ => None,
         })
     }

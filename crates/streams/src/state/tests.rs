@@ -59,7 +59,8 @@ impl<S: StoreType> Bench<S> {
             read_cache: Budget::new(read_cache),
         };
         let id = TaskId { subtopology: 0, partition: 0 };
-        let task = Rc::new(TaskContext::new("app".into(), id, OperatorRules::CORRECT));
+        let task =
+            Rc::new(TaskContext::new("app".into(), id, OperatorRules::CORRECT, Arc::default()));
         let compatibility = Compatibility::Java44;
         let mut bench =
             Bench { token, dir, budget, task, compatibility, set: None, store: None, offset: 0 };
@@ -137,7 +138,9 @@ impl<S: StoreType> Bench<S> {
             let mut restored = Restored::begin(spec, &mut backends).expect("begins");
             let mut batch = RestoreBatch::new(bench.budget.read_cache.clone());
             for (key, value, timestamp) in part {
-                let taken = restored.take(&mut batch, key, value.as_deref(), *timestamp);
+                let origin = || unreachable!("only suppression buffers ask");
+                let value = value.as_deref();
+                let taken = restored.take(&mut batch, key, value, *timestamp, origin);
                 taken.expect("takes");
                 offset += 1;
             }

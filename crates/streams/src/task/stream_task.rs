@@ -7,7 +7,7 @@ use super::source::SourceSettings;
 use crate::config::OperatorRules;
 use crate::error::{Error, ErrorKind, Result};
 use crate::processor::{TaskContext, TaskId};
-use crate::state::{LogRecord, StoreBudget, StoreSet, TaskBackends};
+use crate::state::{GlobalStores, LogRecord, StoreBudget, StoreSet, TaskBackends};
 use crate::topology::erased::{Close, Fault};
 use crate::topology::{ChangelogTopic, TaskNodes, Topology};
 use kstreams_protocol::batch::RecordReader;
@@ -23,6 +23,7 @@ pub(crate) struct TaskPlan {
     pub(crate) application_id: Arc<str>,
     pub(crate) source: SourceSettings,
     pub(crate) rules: OperatorRules,
+    pub(crate) globals: Arc<GlobalStores>,
 }
 
 /// The offset to commit for an input partition.
@@ -60,7 +61,9 @@ impl StreamTask {
     ) -> Result<Self> {
         let graph = plan.topology.graph();
         let app = &plan.application_id;
-        let context = Rc::new(TaskContext::new(app.clone(), id, plan.rules));
+        let globals = plan.globals.clone();
+        let context = TaskContext::new(app.clone(), id, plan.rules, globals);
+        let context = Rc::new(context);
         let used = graph.stores_of(id.subtopology);
         let specs = graph.stores.iter().filter(|spec| used.contains(&spec.name));
         let specs = specs.map(|spec| {

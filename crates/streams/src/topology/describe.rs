@@ -15,11 +15,15 @@ pub(crate) fn describe(graph: &Graph) -> String {
     let mut text = String::from("Topologies:\n ");
     for (number, subtopology) in graph.subtopologies.iter().enumerate() {
         let group = Group::new(graph, &subtopology.nodes);
-        let _ = writeln!(text, "  Sub-topology: {number}");
+        let global =
+            if subtopology.is_global { " for global store (will not generate tasks)" } else { "" };
+        let _ = writeln!(text, "  Sub-topology: {number}{global}");
         for place in group.sorted() {
             describe_node(&mut text, &group, place);
         }
-        text.push('\n');
+        if !subtopology.is_global {
+            text.push('\n');
+        }
     }
     text
 }

@@ -9,6 +9,8 @@ mod printed;
 mod processed;
 mod repartitioned;
 mod stream_joined;
+mod suppressed;
+mod table_joined;
 
 pub(super) use self::branched::BranchUse;
 pub use self::branched::Branched;
@@ -20,3 +22,6 @@ pub use self::printed::Printed;
 pub use self::processed::Processed;
 pub use self::repartitioned::Repartitioned;
 pub use self::stream_joined::StreamJoined;
+pub use self::suppressed::{Eager, Strict, Suppressed};
+pub use self::table_joined::TableJoined;
+pub(crate) use self::table_joined::{KeyPartitioner, by_key};

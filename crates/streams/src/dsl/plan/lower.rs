@@ -1,10 +1,13 @@
 //! From plan to topology: the only place where the DSL calls the topology builder.
 
 use super::graph::Plan;
-use super::node::{KeyFilter, PlanId, PlanKind, PlanNode, RepartitionNode, TableJoinNode};
+use super::node::{
+    ForeignKeyJoinNode, KeyFilter, NamedKind, PlanId, PlanKind, PlanNode, ReadingKind,
+    RepartitionNode, TableJoinNode,
+};
 use super::optimize::{Layout, Optimizations};
 use crate::error::{Error, Result};
-use crate::topology::{NodeKind, Topology, TopologyBuilder};
+use crate::topology::{NodeKind, RepartitionTopic, Topology, TopologyBuilder};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -51,6 +54,16 @@ pub(super) fn lower(plan: &Plan, optimizations: Optimizations) -> Result<Topolog
                 let (source_name, source) = &table.source;
                 let source = builder.add(source_name, source.clone(), Vec::new());
                 builder.add(name, table.table.clone(), vec![source])
+            }
+            PlanKind::GlobalTable(table, spec) => {
+                let (name, source) = &table.source;
+                let source = builder.add(name, source.clone(), Vec::new());
+                let table = builder.add(&node.name, table.table.clone(), vec![source]);
+                builder.add_global([source, table], spec);
+                table
+            }
+            PlanKind::ForeignKeyJoin(join) => {
+                add_foreign_key_join(&mut builder, &node.name, join, &parents)
             }
             PlanKind::TableJoin(join) => add_table_join(&mut builder, node, join, &parents),
         };
@@ -128,4 +141,37 @@ fn add_table_join(
         sides.push(index);
     }
     builder.add(&node.name, join.merge.clone(), sides)
+}
+
+fn add_foreign_key_join(
+    builder: &mut TopologyBuilder,
+    name: &str,
+    join: &ForeignKeyJoinNode,
+    tables: &[usize],
+) -> usize {
+    let add = |builder: &mut TopologyBuilder, NamedKind(name, kind): &NamedKind, parents| {
+        builder.add(name, kind.clone(), parents)
+    };
+    let add_reading = |builder: &mut TopologyBuilder, node: &ReadingKind, parent| {
+        let index = builder.add(&node.name, node.kind.clone(), vec![parent]);
+        for store in &node.reads {
+            builder.connect(index, store);
+        }
+        index
+    };
+    let &[left, right] = tables else { return 0 };
+    let send = add(builder, &join.send, vec![left]);
+    builder.add_repartition_topic(&join.registration.topic, RepartitionTopic::default());
+    add(builder, &join.registration.sink, vec![send]);
+    let subscriptions = add(builder, &join.registration.source, Vec::new());
+    let receive = add(builder, &join.receive, vec![subscriptions]);
+    builder.add_own_store(receive, &join.store);
+    let lookup = add_reading(builder, &join.lookup, receive);
+    let foreign_change = add(builder, &join.foreign_change, vec![right]);
+    builder.connect(foreign_change, &join.store.name);
+    builder.add_repartition_topic(&join.response.topic, RepartitionTopic::default());
+    add(builder, &join.response.sink, vec![lookup, foreign_change]);
+    let responses = add(builder, &join.response.source, Vec::new());
+    let resolve = add_reading(builder, &join.resolve, responses);
+    builder.add(name, join.result.clone(), vec![resolve])
 }

@@ -10,8 +10,8 @@ mod tables;
 pub(crate) use self::graph::{PlanRef, RepartitionOptions};
 pub(crate) use self::names::{RepartitionNames, prefix};
 pub(crate) use self::node::{
-    Changes, JoinSideNode, KeyFilter, PlanId, PlanKind, SelfJoinPlan, TableJoinNode,
-    TableSourceNode,
+    Changes, ForeignKeyJoinNode, JoinSideNode, KeyFilter, MessageTopic, NamedKind, PlanId,
+    PlanKind, ReadingKind, SelfJoinPlan, TableJoinNode, TableSourceNode,
 };
 pub(crate) use self::optimize::Optimizations;
 pub(crate) use self::tables::{OldValues, TableFacts};

@@ -1,7 +1,7 @@
 //! The nodes of the logical plan.
 
 use super::tables::TableFacts;
-use crate::state::StoreSpec;
+use crate::state::{GlobalSpec, StoreSpec};
 use crate::topology::{NodeKind, RepartitionTopic};
 use std::panic::Location;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ pub(crate) struct PlanNode {
     pub(crate) table: Option<TableFacts>,
     /// Whether the node wants records without a key: a left or outer join.
     pub(crate) wants_null_keys: bool,
+    /// How long after the end of a window its result may still change, in milliseconds: a windowed aggregation.
+    pub(crate) window_grace: Option<i64>,
     /// The repartition topic that was last put behind the node for a join.
     pub(crate) repartitioned: Option<PlanId>,
     /// What the node changes of a record, for the optimizer.
     pub(crate) changes: Changes,
-    /// How long after their ends its windows can still change, in milliseconds.
-    pub(crate) grace: Option<i64>,
 }
 
 /// What a node changes of the records that pass.
@@ -63,10 +63,14 @@ pub(crate) enum PlanKind {
     Repartition(Box<RepartitionNode>),
     /// A topic that is read as a table.
     TableSource(Box<TableSourceNode>),
+    /// A topic that every instance reads as a table.
+    GlobalTable(Box<TableSourceNode>, GlobalSpec),
     /// An operator that gives a table, with the stores that it shares with others.
     Table(NodeKind, Vec<StoreSpec>),
     /// The join of two tables.
     TableJoin(Box<TableJoinNode>),
+    /// The join of two tables by a foreign key.
+    ForeignKeyJoin(Box<ForeignKeyJoinNode>),
     /// An operator that reads stores of others.
     Reader(NodeKind, Vec<Arc<str>>),
 }
@@ -76,6 +80,41 @@ pub(crate) enum PlanKind {
 pub(crate) struct TableSourceNode {
     pub(crate) source: (String, NodeKind),
     pub(crate) table: NodeKind,
+}
+
+/// A node with its name.
+#[derive(Clone)]
+pub(crate) struct NamedKind(pub(crate) String, pub(crate) NodeKind);
+
+/// An operator that reads stores of others.
+#[derive(Clone)]
+pub(crate) struct ReadingKind {
+    pub(crate) name: String,
+    pub(crate) kind: NodeKind,
+    pub(crate) reads: Vec<Arc<str>>,
+}
+
+/// A topic between two parts of a join.
+#[derive(Clone)]
+pub(crate) struct MessageTopic {
+    pub(crate) topic: Arc<str>,
+    pub(crate) sink: NamedKind,
+    pub(crate) source: NamedKind,
+}
+
+/// A join of two tables by a foreign key, in the order of its nodes.
+#[derive(Clone)]
+pub(crate) struct ForeignKeyJoinNode {
+    pub(crate) send: NamedKind,
+    pub(crate) registration: MessageTopic,
+    pub(crate) receive: NamedKind,
+    pub(crate) lookup: ReadingKind,
+    pub(crate) foreign_change: NamedKind,
+    pub(crate) response: MessageTopic,
+    pub(crate) resolve: ReadingKind,
+    /// The store of subscriptions.
+    pub(crate) store: StoreSpec,
+    pub(crate) result: NodeKind,
 }
 
 /// A join of two tables: the side of each, which reads the stores of the other, and the node where they meet.

@@ -53,8 +53,7 @@ fn windows(seed: u64, read_cache: usize, in_memory: bool, caching: bool) {
     );
     let token = if in_memory { token.in_memory() } else { token };
     let token = if caching { token.caching_enabled() } else { token };
-    let mut bench: Bench<WindowStore<String, String>> =
-        Bench::correct(token, 1 << 20, read_cache);
+    let mut bench: Bench<WindowStore<String, String>> = Bench::correct(token, 1 << 20, read_cache);
     let mut random = Random(seed * 7_919);
     let mut model = Both::<(String, i64)>::default();
     model.now.1 = -1;
