@@ -63,9 +63,7 @@ impl StreamTask {
         let context = Rc::new(TaskContext::new(app.clone(), id, plan.compatibility));
         let used = graph.stores_of(id.subtopology);
         let specs = graph.stores.iter().filter(|spec| used.contains(&spec.name));
-        let specs = specs.map(|spec| {
-            (spec.clone(), ChangelogTopic::of(app, spec).map(|changelog| changelog.name))
-        });
+        let specs = specs.map(|spec| (spec.clone(), ChangelogTopic::name_of(app, spec)));
         let stores = StoreSet::open(app, specs, backends, plan.compatibility.log_mode(), budget)?;
         let instantiate =
             AssertUnwindSafe(|| graph.instantiate(id.subtopology, &context, &stores, &collector));
