@@ -68,7 +68,8 @@ pub(crate) fn show(n: usize, record: &ProducedRecord, internal: bool, value: Kin
         };
         line.insert("value".into(), shown);
     }
-    line.insert("ts".into(), json!(record.timestamp));
+    // A record without a time gets that of its sending.
+    line.insert("ts".into(), json!((record.timestamp >= 0).then_some(record.timestamp)));
     // As in a Java map: a repeated name keeps its place and shows its last value.
     let mut headers = Map::new();
     for header in &record.headers {

@@ -2,8 +2,12 @@
 
 pub use crate::config::StreamsConfig;
 pub use crate::dsl::{
-    Branched, BranchedKStream, Grouped, Joined, KGroupedStream, KGroupedTable, KStream, KTable,
-    Materialized, Printed, Processed, Repartitioned, StreamsBuilder,
+    Branched, BranchedKStream, CogroupedKStream, EmitStrategy, GlobalKTable, Grouped, JoinWindows,
+    Joined, KGroupedStream, KGroupedTable, KStream, KTable, Materialized, Printed, Processed,
+    Repartitioned, SessionWindowedCogroupedKStream, SessionWindowedKStream, SessionWindows,
+    SlidingWindows, StreamJoined, StreamsBuilder, Suppressed, TableJoined,
+    TimeWindowedCogroupedKStream, TimeWindowedKStream, TimeWindows, UnlimitedWindows, days, hours,
+    millis, minutes, seconds,
 };
 pub use crate::error::{BoxError, Error, ErrorKind, Result};
 pub use crate::processor::{
@@ -23,4 +27,4 @@ pub use crate::topology::{
     AutoOffsetReset, Consumed, NodeHandle, Produced, RecordToPartition, TopicTarget, Topology,
     TopologyBuilder,
 };
-pub use crate::windowed::{SessionWindowed, TimeWindowed, Window};
+pub use crate::windowed::{SessionWindowed, TimeWindowed, Window, WindowedKey};

@@ -46,6 +46,24 @@ pub struct SessionWindowed<K> {
     pub window: Window,
 }
 
+/// A key that has a window: [`TimeWindowed`] or [`SessionWindowed`].
+pub trait WindowedKey {
+    /// The window.
+    fn window(&self) -> Window;
+}
+
+impl<K> WindowedKey for TimeWindowed<K> {
+    fn window(&self) -> Window {
+        self.window
+    }
+}
+
+impl<K> WindowedKey for SessionWindowed<K> {
+    fn window(&self) -> Window {
+        self.window
+    }
+}
+
 /// As Kafka Streams prints it: `[key@start/end]`.
 impl<K: fmt::Display> fmt::Display for TimeWindowed<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

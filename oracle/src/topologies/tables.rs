@@ -2,6 +2,7 @@
 
 use super::{Case, Text, first, long, stream, text};
 use kstreams::prelude::*;
+use std::time::Duration;
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -17,10 +18,16 @@ pub(super) fn cases() -> Vec<Case> {
         text("st_inner", stream_inner),
         text("st_left", stream_left),
         text("st_left_rekeyed", stream_left_rekeyed),
+        text("gt_inner", global_inner),
+        text("gt_left", global_left),
         text("tt_inner", inner),
         text("tt_left", left),
         text("tt_outer", outer),
         text("tt_filtered", filtered),
+        text("suppress_time_limit", suppress_time_limit),
+        text("suppress_max_records", suppress_max_records),
+        text("fk_inner", foreign_inner),
+        text("fk_left", foreign_left),
     ]
 }
 
@@ -192,4 +199,57 @@ fn stream_left_rekeyed() -> Result<Topology> {
     let b = builder.table::<Text, String>("b", Consumed::new(), Materialized::named("t"));
     a.left_join_table(&b, found, Joined::new()).to("out", Produced::new());
     builder.build()
+}
+
+fn global_inner() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let g = builder.global_table::<String, String>("b", Consumed::new(), Materialized::named("g"));
+    stream(&builder, "a")
+        .join_global(&g, |_, v| first(v), |a, b| found(a, Some(b)), Joined::new())
+        .to("out", Produced::new());
+    builder.build()
+}
+
+fn global_left() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let g = builder.global_table::<String, String>("b", Consumed::new(), Materialized::named("g"));
+    stream(&builder, "a")
+        .left_join_global(&g, |k, _| k.clone(), found, Joined::new())
+        .to("out", Produced::new());
+    builder.build()
+}
+
+/// The part before the colon.
+fn foreign_key(value: &String) -> Text {
+    value.split_once(':').map(|(key, _)| key.to_string())
+}
+
+fn foreign_inner() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let (a, b) = (stored(&builder, "a", "l"), stored(&builder, "b", "r"));
+    let joiner = |a: &String, b: &String| cat(Some(a), Some(b));
+    let joined = a.join_foreign_key(&b, foreign_key, joiner, TableJoined::new());
+    out(builder, &joined.materialized(Materialized::named("fj")))
+}
+
+fn foreign_left() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let (a, b) = (stored(&builder, "a", "l"), stored(&builder, "b", "r"));
+    let joiner = |a: &String, b: Option<&String>| cat(Some(a), b);
+    let joined = a.left_join_foreign_key(&b, foreign_key, joiner, TableJoined::named("fkj"));
+    out(builder, &joined.materialized(Materialized::named("fj")))
+}
+
+fn suppress_time_limit() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let limit = Suppressed::until_time_limit(Duration::from_millis(7));
+    let calm = stored(&builder, "a", "st").suppress(limit);
+    out(builder, &calm)
+}
+
+fn suppress_max_records() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let limit = Suppressed::until_time_limit(Duration::from_secs(1)).max_records(3);
+    let calm = stored(&builder, "a", "st").suppress(limit);
+    out(builder, &calm)
 }

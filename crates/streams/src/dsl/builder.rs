@@ -1,13 +1,19 @@
 //! Where every topology of the DSL begins.
 
+use super::global_table::GlobalKTable;
 use super::options::Materialized;
-use super::plan::{OldValues, PlanKind, PlanRef, TableFacts, TableSourceNode, prefix};
+use super::plan::{
+    OldValues, Optimizations, PlanKind, PlanRef, TableFacts, TableSourceNode, prefix,
+};
 use super::stream::KStream;
 use super::table::{KTable, table_token};
+use crate::config::StreamsConfig;
 use crate::error::Result;
 use crate::operators::{Change, TableOwnStore, table_source};
+use crate::state::{GlobalSpec, KeyValueSerdes};
 use crate::topology::{Consumed, TopicNames, Topology, operator_kind, source_kind};
 use std::fmt;
+use std::sync::Arc;
 
 /// Builds a topology from streams.
 ///
@@ -88,30 +94,18 @@ impl StreamsBuilder {
         K: Clone + 'static,
         V: Clone + 'static,
     {
-        let (plan, topic) = (&self.plan, topic.into());
-        let store = plan.store_name(materialized.name.clone(), &format!("{topic}-"));
-        let source_name = consumed.name.as_ref().map(|name| format!("{name}-source"));
-        let source_name = plan.name(source_name, prefix::SOURCE);
-        let name = plan.name(consumed.name.clone(), prefix::TABLE_SOURCE);
-        let (key, value) = (consumed.key.clone(), consumed.value.clone());
-        let token = table_token(plan, &store, &materialized, (Some(&key), Some(&value)));
+        let plan = &self.plan;
         let own = TableOwnStore::default();
-        let split = move |k: Option<K>, v: Option<V>| {
-            let k = k.filter(|k| !key.is_null(k))?;
-            Some((k, v.filter(|v| !value.is_null(v))))
-        };
-        let source = source_kind(vec![topic.into()], consumed.of_table());
-        let table = operator_kind::<(Option<K>, Option<V>), (K, Change<V>)>(table_source(
-            split,
-            own.clone(),
-        ));
-        let kind = TableSourceNode { source: (source_name, source), table };
+        let TableParts { store, name, kind } =
+            self.table_parts(topic.into(), &consumed, materialized.name.clone(), &own);
         let kind = PlanKind::TableSource(Box::new(kind));
+        let carried = (Some(&consumed.key), Some(&consumed.value));
+        let token = table_token(plan, &store, &materialized, carried);
         let Some(token) = token else {
             let node = plan.add(name, kind, Vec::new());
             return KTable::void(plan.clone(), node);
         };
-        let _ = own.set(token);
+        own.set(token);
         let facts = TableFacts::with_store(
             OldValues::Source,
             token.0.spec.clone(),
@@ -121,14 +115,94 @@ impl StreamsBuilder {
         KTable::stored(plan.clone(), node, token, materialized.name)
     }
 
+    /// A topic as a table that every instance has as a whole: see [`GlobalKTable`]. Null values delete, null keys are left out. Names
+    /// the store as [`Materialized`] says.
+    ///
+    /// ```
+    /// use kstreams::prelude::*;
+    ///
+    /// let builder = StreamsBuilder::new();
+    /// let countries =
+    ///     builder.global_table("countries", Consumed::<String, String>::new(), Materialized::named("countries"));
+    /// assert_eq!(countries.queryable_store_name(), Some("countries"));
+    /// assert!(builder.build()?.describe().contains("Sub-topology: 0 for global store (will not generate tasks)"));
+    /// # Ok::<(), kstreams::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn global_table<K, V>(
+        &self,
+        topic: impl Into<String>,
+        consumed: Consumed<K, V>,
+        materialized: Materialized<K, V>,
+    ) -> GlobalKTable<K, V>
+    where
+        K: Clone + 'static,
+        V: Clone + 'static,
+    {
+        let topic = topic.into();
+        let is_named = materialized.name.is_some();
+        let (key, value) = (consumed.key.clone(), consumed.value.clone());
+        let own = TableOwnStore::default();
+        let TableParts { store, name, kind } =
+            self.table_parts(topic.clone(), &consumed, materialized.name, &own);
+        let key = materialized.key.resolve(Some(&key)).unwrap_or(key);
+        let value = materialized.value.resolve(Some(&value)).unwrap_or(value);
+        let serdes = KeyValueSerdes { key, value };
+        let store: Arc<str> = store.into();
+        let check = Arc::new(serdes.clone());
+        let spec = GlobalSpec { name: store.clone(), topic: topic.into(), check };
+        self.plan.add(name, PlanKind::GlobalTable(Box::new(kind), spec), Vec::new());
+        GlobalKTable { name: store, serdes, is_named }
+    }
+
+    /// The names and nodes at the beginning of a table; Java names its store first.
+    fn table_parts<K: Clone + 'static, V: Clone + 'static>(
+        &self,
+        topic: String,
+        consumed: &Consumed<K, V>,
+        store: Option<String>,
+        own: &TableOwnStore<K, V>,
+    ) -> TableParts {
+        let plan = &self.plan;
+        let store = plan.store_name(store, &format!("{topic}-"));
+        let source_name = consumed.name.as_ref().map(|name| format!("{name}-source"));
+        let source_name = plan.name(source_name, prefix::SOURCE);
+        let name = plan.name(consumed.name.clone(), prefix::TABLE_SOURCE);
+        let (key, value) = (consumed.key.clone(), consumed.value.clone());
+        let split = move |k: Option<K>, v: Option<V>| {
+            let k = k.filter(|k| !key.is_null(k))?;
+            Some((k, v.filter(|v| !value.is_null(v))))
+        };
+        let source = source_kind(vec![topic.into()], consumed.clone().of_table());
+        let factory = table_source(split, own.clone());
+        let table = operator_kind::<(Option<K>, Option<V>), (K, Change<V>)>(factory);
+        TableParts { store, name, kind: TableSourceNode { source: (source_name, source), table } }
+    }
+
     /// The topology of everything that was asked for so far.
     ///
     /// # Errors
     /// The first mistake, with the line of the program where it is: two nodes of one name, a missing serde, a store of two
     /// types, one topic read with two types.
     pub fn build(&self) -> Result<Topology> {
-        self.plan.lower()
+        self.plan.lower(Optimizations::default())
     }
+
+    /// The same with the optimizations that the setting `topology.optimization` asks for: with `all`, repartition topics that take the
+    /// same records become one, and a stream that is joined with itself is stored once. That changes names, topics and state: decide it
+    /// before the first start.
+    ///
+    /// # Errors
+    /// As [`Self::build`].
+    pub fn build_with(&self, config: &StreamsConfig) -> Result<Topology> {
+        self.plan.lower(Optimizations::of(config.get("topology.optimization").unwrap_or_default()))
+    }
+}
+
+struct TableParts {
+    store: String,
+    name: String,
+    kind: TableSourceNode,
 }
 
 impl fmt::Debug for StreamsBuilder {

@@ -46,7 +46,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
             return KTable::void(plan.clone(), self.node);
         };
         let own = TableOwnStore::default();
-        let _ = own.set(token);
+        own.set(token);
         let serdes = token.0.serdes;
         let (parent, kind) = match self.rekeyed {
             true => {

@@ -1,17 +1,18 @@
 //! `KTable`: the latest value of each key.
 
 use super::grouped_table::KGroupedTable;
-use super::options::{Grouped, Materialized, Processed};
+use super::options::{Grouped, Materialized, Processed, Suppressed};
 use super::plan::{OldValues, PlanId, PlanKind, PlanRef, TableFacts, prefix};
 use super::stream::KStream;
 use crate::error::{BoxError, Result};
 use crate::operators::{
-    Change, GroupSerdes, TableMapping, TableOwnStore, TableToken, TransformSupplier, View,
-    map_view, store_view, table_group, table_map, table_to_stream, table_transform, transform_view,
+    Change, GroupSerdes, Suppression, TableMapping, TableOwnStore, TableToken, TransformSupplier,
+    View, map_view, store_view, suppress, suppress_view, table_group, table_map, table_to_stream,
+    table_transform, transform_view,
 };
 use crate::processor::{InitContext, ValueTransformer};
 use crate::serde::{OptionSerde, SerdeRef};
-use crate::state::{KeyValueSerdes, StoreFormat, StoreSpec, StoreToken};
+use crate::state::{KeyValueSerdes, StoreFormat, StoreKind, StoreSpec, StoreToken};
 use crate::topology::{NodeKind, operator_kind};
 use std::fmt;
 use std::ops::Range;
@@ -65,7 +66,7 @@ pub(super) struct Unstored {
 }
 
 /// What Java does with a `Materialized` without a name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum UnnamedStore {
     /// It takes its serdes.
     SerdesOnly,
@@ -73,6 +74,8 @@ pub(super) enum UnnamedStore {
     SerdesAndNumber(&'static str),
     /// It makes a store with a generated name.
     Made(&'static str),
+    /// It makes the store of that name if somebody needs one. The name has taken its number already.
+    IfNeeded(String),
 }
 
 impl<K, V> Clone for KTable<K, V> {
@@ -143,10 +146,18 @@ impl<K: 'static, V: 'static> KTable<K, V> {
         })
     }
 
+    /// The same with the name under which it can be read from outside.
+    pub(super) fn queryable_as(self, queryable: Option<String>) -> Self {
+        KTable { queryable, ..self }
+    }
+
     /// How operators read the table; a source gets its store by that.
     pub(super) fn view(&self) -> View<K, V> {
         match self.own.get() {
-            Some(token) => store_view(*token),
+            Some(token) => {
+                self.plan.store_table(self.node);
+                store_view(token)
+            }
             None => (self.view)(),
         }
     }
@@ -171,7 +182,12 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
             return self;
         };
         let name = match (materialized.name.clone(), unnamed) {
+            (Some(name), UnnamedStore::IfNeeded(_)) => {
+                self.plan.give_back(numbers);
+                Some(name)
+            }
             (Some(name), _) => Some(name),
+            (None, UnnamedStore::IfNeeded(name)) => Some(name.clone()),
             (None, UnnamedStore::SerdesOnly) => None,
             (None, UnnamedStore::SerdesAndNumber(prefix)) => {
                 self.plan.store_name_before(self.node, numbers, prefix);
@@ -190,9 +206,10 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
         let Some(token) = table_token(&self.plan, &name, &materialized, serdes) else {
             return KTable::void(self.plan.clone(), self.node);
         };
-        // It cannot be set: a table is materialized once.
-        let _ = self.own.set(token);
-        self.plan.store_table_in(self.node, token.0.spec.clone());
+        self.own.set(token);
+        let is_needed =
+            materialized.name.is_some() || !matches!(unnamed, UnnamedStore::IfNeeded(_));
+        self.plan.store_table_in(self.node, token.0.spec.clone(), is_needed);
         let KeyValueSerdes { key, value } = token.0.serdes.clone();
         let queryable = materialized.name;
         KTable { key: Some(key), value: Some(value), unstored: None, queryable, ..self }
@@ -398,6 +415,77 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
         F: Fn(&K, &Option<V>) -> K2 + Send + Sync + 'static,
     {
         self.to_stream().select_key(selector)
+    }
+
+    /// Keeps changes back: sends the last change of a key on once in a while, or the final result of a window once it is closed, as
+    /// [`Suppressed`] says. Only records move the time.
+    ///
+    /// ```
+    /// use kstreams::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let builder = StreamsBuilder::new();
+    /// builder
+    ///     .table("prices", Consumed::<String, i64>::new(), Materialized::new())
+    ///     .suppress(Suppressed::until_time_limit(Duration::from_secs(60)).max_records(10_000))
+    ///     .to_stream()
+    ///     .to("calm-prices", Produced::new());
+    ///
+    /// let mut driver = TopologyTestDriver::new(builder.build()?)?;
+    /// let mut prices = driver.input::<String, i64>("prices");
+    /// for (time, price) in [(0, 5), (30_000, 6), (60_000, 7)] {
+    ///     prices.pipe_key_value_at(&mut driver, time, "tea", price)?;
+    /// }
+    /// let mut calm = driver.output::<String, i64>("calm-prices");
+    /// assert_eq!(calm.read_values(&mut driver)?, [7]);
+    /// # Ok::<(), kstreams::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn suppress<M>(&self, suppressed: Suppressed<K, M>) -> KTable<K, V> {
+        let plan = &self.plan;
+        let name = plan.processor_name(suppressed.name.clone(), prefix::SUPPRESS);
+        let store = suppressed.name.map(|name| format!("{name}-store"));
+        let store = plan.store_name(store, prefix::SUPPRESS);
+        let wait = match suppressed.wait {
+            Some(wait) => Some(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)),
+            None => plan.window_grace(self.node),
+        };
+        let Some(wait) = wait else {
+            plan.fail(&format!(
+                "{name} waits until windows close, and the table before it is not made by a windowed aggregation only"
+            ));
+            return KTable::void(plan.clone(), self.node);
+        };
+        let (Some(key), Some(value)) = (self.key.clone(), self.value.clone()) else {
+            plan.fail(&format!(
+                "the buffer of {name} needs serdes, and the table carries none: say \
+                 .materialized(Materialized::new()) behind the operator that makes it"
+            ));
+            return KTable::void(plan.clone(), self.node);
+        };
+        let spec = StoreSpec {
+            persistent: false,
+            logging: suppressed.logging,
+            ..StoreSpec::of::<K, V>(&store, StoreKind::ChangeBuffer, StoreFormat::Plain)
+        };
+        let token =
+            StoreToken::new(spec, KeyValueSerdes { key: key.clone(), value: value.clone() });
+        let suppression = Suppression {
+            time: suppressed.time,
+            wait,
+            records_max: suppressed.records_max,
+            bytes_max: suppressed.bytes_max,
+            when_full: suppressed.when_full,
+            drops_deletions: suppressed.wait.is_none(),
+        };
+        plan.send_old_values(self.node, true);
+        let kind = table_kind::<K, V, V>(suppress(suppression, token));
+        let kind = PlanKind::Table(kind, vec![token.spec.clone()]);
+        let facts = TableFacts::new(OldValues::Parents);
+        let node = plan.add_table(name, kind, vec![self.node], facts);
+        let parent = self.clone();
+        let view = move || suppress_view(parent.view(), token);
+        KTable::new(plan.clone(), node, Some(key), Some(value), view)
     }
 
     /// Groups the entries by a new key, with a new value: what [`KGroupedTable`] aggregates. An entry whose new key or value is null

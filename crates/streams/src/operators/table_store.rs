@@ -9,7 +9,7 @@ use crate::record::{Headers, Record};
 use crate::state::{StoreToken, TableChange, TimestampedKeyValueStore};
 use crate::topology::erased::{Fault, Output, Wiring};
 use std::rc::Rc;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The token of a table's store.
 pub(crate) struct TableToken<K: 'static, V: 'static>(
@@ -25,7 +25,29 @@ impl<K: 'static, V: 'static> Clone for TableToken<K, V> {
 impl<K: 'static, V: 'static> Copy for TableToken<K, V> {}
 
 /// The store of an operator that may have none: it is given one by `materialized`, after the operator was made.
-pub(crate) type TableOwnStore<K, V> = Arc<OnceLock<TableToken<K, V>>>;
+pub(crate) struct TableOwnStore<K: 'static, V: 'static>(Arc<Mutex<Option<TableToken<K, V>>>>);
+
+impl<K, V> TableOwnStore<K, V> {
+    pub(crate) fn get(&self) -> Option<TableToken<K, V>> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set(&self, token: TableToken<K, V>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(token);
+    }
+}
+
+impl<K, V> Default for TableOwnStore<K, V> {
+    fn default() -> Self {
+        TableOwnStore(Arc::default())
+    }
+}
+
+impl<K, V> Clone for TableOwnStore<K, V> {
+    fn clone(&self) -> Self {
+        TableOwnStore(self.0.clone())
+    }
+}
 
 /// What became of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,7 +139,7 @@ pub(crate) enum TableOutput<K, V> {
 impl<K: Clone + 'static, V: Clone + 'static> TableOutput<K, V> {
     pub(crate) fn open(wiring: &Wiring<'_>, own: &TableOwnStore<K, V>) -> Result<Self> {
         match own.get().filter(|token| wiring.has_store(&token.0.spec.name)) {
-            Some(token) => Ok(TableOutput::Store(TableWriter::open(wiring, token)?)),
+            Some(token) => Ok(TableOutput::Store(TableWriter::open(wiring, &token)?)),
             None => Ok(TableOutput::Forward {
                 out: wiring.output()?,
                 sends_old_values: wiring.sends_old_values(),

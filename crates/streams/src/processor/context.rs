@@ -2,10 +2,10 @@
 
 use super::progress::Progress;
 use super::{KeyOf, ProcessResult, Processor, RecordOf, ValueOf};
-use crate::config::Compatibility;
+use crate::config::{Compatibility, OperatorRules};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::RecordMetadata;
-use crate::state::{StoreSet, StoreToken, StoreType};
+use crate::state::{GlobalStores, StoreSet, StoreToken, StoreType};
 use crate::topology::erased::Output;
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -41,7 +41,7 @@ pub(crate) struct RecordContext {
 pub(crate) struct TaskContext {
     pub(crate) application_id: Arc<str>,
     pub(crate) task_id: TaskId,
-    pub(crate) compatibility: Compatibility,
+    pub(crate) rules: OperatorRules,
     /// How far in time the operators are that close something.
     pub(crate) progress: Progress,
     topic: RefCell<Rc<str>>,
@@ -52,18 +52,21 @@ pub(crate) struct TaskContext {
     wall_clock: Cell<i64>,
     commit_requested: Cell<bool>,
     dropped: Cell<u64>,
+    globals: Arc<GlobalStores>,
 }
 
 impl TaskContext {
     pub(crate) fn new(
         application_id: Arc<str>,
         task_id: TaskId,
-        compatibility: Compatibility,
+        rules: OperatorRules,
+        globals: Arc<GlobalStores>,
     ) -> Self {
         TaskContext {
+            globals,
             application_id,
             task_id,
-            compatibility,
+            rules,
             progress: Progress::default(),
             topic: RefCell::new("".into()),
             partition: Cell::new(-1),
@@ -122,6 +125,11 @@ impl TaskContext {
         self.timestamp.set(record.timestamp);
     }
 
+    /// The global tables of the process.
+    pub(crate) fn globals(&self) -> &GlobalStores {
+        &self.globals
+    }
+
     pub(crate) fn timestamp(&self) -> i64 {
         self.timestamp.get()
     }
@@ -161,11 +169,11 @@ impl TaskContext {
         self.dropped.set(self.dropped.get() + 1);
     }
 
-    /// The highest time that an operator has seen. It outlives the task, so that nothing which was closed opens again; Java 4.4
-    /// forgets it.
-    pub(crate) fn observed_time(&self, node: &str) -> Rc<Cell<i64>> {
-        match self.compatibility {
-            Compatibility::Correct => self.progress.time(&format!("time:{node}")),
+    /// The highest time that an operator has seen. It outlives the task, so that nothing which was closed opens again, and operators
+    /// on one `state` share it, so that none closes what another still takes. Java 4.4 has one for each node, and forgets it.
+    pub(crate) fn observed_time(&self, state: &str, node: &str) -> Rc<Cell<i64>> {
+        match self.rules.compatibility {
+            Compatibility::Correct => self.progress.time(&format!("time:{state}")),
             Compatibility::Java44 => self.progress.passing_time(node, -1),
         }
     }

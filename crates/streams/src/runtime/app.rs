@@ -2,12 +2,13 @@
 
 use super::clock::{Clock, SystemClock};
 use super::cluster::{Cluster, Instance, Networks};
+use super::global_reader::GlobalReader;
 use super::lifecycle::{State, ThreadState};
 use super::shared::{Listener, Shared};
-use super::{thread_main, topics};
+use super::{global_thread, thread_main, topics};
 use crate::config::{Settings, StreamsConfig};
 use crate::error::{Error, ErrorKind, Result};
-use crate::state::{StateDirectory, clean_up};
+use crate::state::{GlobalStores, StateDirectory, clean_up};
 use crate::topology::Topology;
 use kstreams_client::Network;
 use kstreams_client::driver::tcp::TcpNetwork;
@@ -108,6 +109,17 @@ impl KafkaStreams {
         self.close(CLOSE_ON_DROP)
     }
 
+    /// Starts the thread that fills the global tables.
+    fn read_globals(&self, cluster: &Cluster, instance: &Instance) -> Result<()> {
+        let name = cluster.global_thread_name(instance.process);
+        let policy = cluster.settings.source.policy.clone();
+        let reader = GlobalReader::new(cluster.client(&name)?, instance.globals.clone(), policy);
+        let shared = self.shared.clone();
+        let thread = spawn(&name, move || global_thread::run(reader, &shared))?;
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        Ok(())
+    }
+
     /// Deletes all local state of an application that does not run here; it is read from the changelogs again.
     ///
     /// # Errors
@@ -185,11 +197,16 @@ impl KafkaStreamsBuilder {
         let directory = open_directory(&self.topology, &settings)?;
         let process =
             directory.as_ref().map_or_else(Uuid::new_v4, |directory| directory.process_id());
-        let instance = Instance { topology: self.topology, directory, process, limits };
+        let globals = Arc::new(GlobalStores::new(&self.topology.graph().globals));
+        let topology = self.topology;
+        let instance = Instance { topology, directory, process, limits, globals };
         let shared = Arc::new(Shared::new(self.listener));
         // From here on a failure closes what was started: the handle is dropped.
         let app = KafkaStreams { shared, threads: Mutex::default() };
         app.shared.become_state(State::Rebalancing);
+        if !instance.globals.are_filled() {
+            app.read_globals(&cluster, &instance)?;
+        }
         for index in 0..settings.stream_threads {
             let name = cluster.thread_name(process, index);
             let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());

@@ -5,7 +5,7 @@ use super::thread::ThreadParts;
 use super::topics;
 use crate::config::{Guarantee, Settings};
 use crate::error::{Error, ErrorKind, Result};
-use crate::state::StateDirectory;
+use crate::state::{GlobalStores, StateDirectory};
 use crate::task::TaskPlan;
 use crate::topology::Topology;
 use kstreams_client::driver::Driver;
@@ -43,6 +43,7 @@ pub(super) struct Instance {
     pub(super) directory: Option<Arc<StateDirectory>>,
     pub(super) process: Uuid,
     pub(super) limits: Limits,
+    pub(super) globals: Arc<GlobalStores>,
 }
 
 /// Time limits of members and producers.
@@ -155,10 +156,16 @@ impl Cluster {
     }
 
     pub(super) fn thread_name(&self, process: Uuid, index: usize) -> String {
+        format!("{}-StreamThread-{}", self.client_name(process), index + 1)
+    }
+
+    pub(super) fn global_thread_name(&self, process: Uuid) -> String {
+        format!("{}-GlobalStreamThread", self.client_name(process))
+    }
+
+    fn client_name(&self, process: Uuid) -> String {
         let client = self.settings.client_id.clone();
-        let client =
-            client.unwrap_or_else(|| format!("{}-{process}", self.settings.application_id));
-        format!("{client}-StreamThread-{}", index + 1)
+        client.unwrap_or_else(|| format!("{}-{process}", self.settings.application_id))
     }
 
     pub(super) fn thread_parts(
@@ -168,7 +175,7 @@ impl Cluster {
         client: Client,
         clock: Arc<dyn Clock>,
     ) -> ThreadParts {
-        let Instance { topology, directory, process, limits } = instance;
+        let Instance { topology, directory, process, limits, globals } = instance;
         let settings = &self.settings;
         let group = topics::group_topology(topology.graph(), settings);
         let wire = &settings.wire;
@@ -203,7 +210,8 @@ impl Cluster {
                 topology: topology.clone(),
                 application_id: settings.application_id.clone(),
                 source: settings.source.clone(),
-                compatibility: settings.compatibility,
+                rules: settings.rules,
+                globals: globals.clone(),
             },
             group: GroupConfig {
                 session_timeout: limits.session,

@@ -26,6 +26,8 @@ pub(super) struct ProducerCollector {
     buffer_bytes: usize,
     /// Bytes of records that wait for metadata.
     deferred_bytes: usize,
+    /// The time of records that have none.
+    wall_clock: i64,
 }
 
 struct Topic {
@@ -49,7 +51,20 @@ struct Deferred {
 impl ProducerCollector {
     pub(super) fn new(producer: Producer, buffer_bytes: usize) -> Self {
         let (topics, by_name, unwatched) = (Vec::new(), BTreeMap::new(), Vec::new());
-        ProducerCollector { producer, topics, by_name, unwatched, buffer_bytes, deferred_bytes: 0 }
+        ProducerCollector {
+            producer,
+            topics,
+            by_name,
+            unwatched,
+            buffer_bytes,
+            deferred_bytes: 0,
+            wall_clock: 0,
+        }
+    }
+
+    /// Tells the time that records without one get.
+    pub(super) fn set_wall_clock(&mut self, now: i64) {
+        self.wall_clock = now;
     }
 
     /// The topics that were met since the last call.
@@ -239,6 +254,7 @@ impl RecordCollector for ProducerCollector {
         let headers: Vec<(&str, Option<&[u8]>)> =
             record.headers.iter().map(|header| (&*header.name, header.value.as_deref())).collect();
         let Outgoing { timestamp, key, value, .. } = record;
+        let timestamp = if timestamp < 0 { self.wall_clock } else { timestamp };
         let appended = self.producer.append(handle, timestamp, key, value, &headers);
         appended.map_err(|error: AppendError| {
             Error::new(ErrorKind::BadRecord, "cannot write a record")

@@ -9,7 +9,7 @@ use super::thread_commit::Commit;
 use crate::config::StreamsConfig;
 use crate::prelude::{Consumed, Grouped, Materialized, Produced, StreamsBuilder};
 use crate::record::Record;
-use crate::state::StateDirectory;
+use crate::state::{GlobalStores, StateDirectory};
 use crate::task::StreamTask;
 use crate::topology::Topology;
 use kstreams_broker::{BrokerConfig, Fault, FaultAction};
@@ -129,7 +129,8 @@ impl Run {
         let cluster = Cluster { settings, networks: self.broker.networks() };
         let limits = cluster.find(&self.topology).expect("the cluster");
         let topology = self.topology.clone();
-        let instance = Instance { topology, directory, process, limits };
+        let globals = Arc::new(GlobalStores::new(&topology.graph().globals));
+        let instance = Instance { topology, directory, process, limits, globals };
         let client = cluster.client("crash").expect("a client");
         StreamThread::new(
             cluster.thread_parts(&instance, 0, client, Arc::new(SystemClock::default())),

@@ -12,6 +12,8 @@ mod embedded;
 
 #[cfg(all(test, feature = "embedded"))]
 mod crash_tests;
+mod global_reader;
+mod global_thread;
 mod lifecycle;
 mod pace;
 mod positions;

@@ -1,7 +1,7 @@
 //! One task of a stream thread, from its assignment to its end.
 //!
 //! ```text
-//! Waiting      for the directory, which another thread of the process may still have, and for metadata
+//! Waiting      for the directory, which another thread of the process may still have, for metadata and for global tables
 //! Listing      the ends of the changelogs are asked for
 //! Restoring    the stores are filled
 //! Positioning  the task is built; the committed offsets of its inputs are asked for
@@ -164,6 +164,9 @@ impl TaskSlot {
 
     /// Takes the directory and looks how far the stores are.
     fn open(&mut self, cx: &mut SlotContext<'_>) -> Result<(Phase, bool)> {
+        if !cx.plan.globals.are_filled() {
+            return Ok((Phase::Waiting, false));
+        }
         let graph = cx.plan.topology.graph();
         let app = &cx.settings.application_id;
         let partitions = |topic: &str| cx.client.partitions(topic);

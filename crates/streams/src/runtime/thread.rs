@@ -237,6 +237,7 @@ impl StreamThread {
             }
             self.client.watch(unwatched);
         }
+        collector.set_wall_clock(now.wall);
         collector.poll(now.monotonic)
     }
 

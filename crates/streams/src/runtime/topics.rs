@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 /// What the members of the group send.
 pub(super) fn group_topology(graph: &Graph, settings: &Settings) -> GroupTopology {
-    let count = graph.subtopologies.len() as u32;
-    let subtopologies = (0..count).map(|number| subtopology(graph, settings, number)).collect();
+    let with_tasks = graph.with_tasks();
+    let subtopologies = with_tasks.map(|number| subtopology(graph, settings, number)).collect();
     GroupTopology { epoch: 0, subtopologies }
 }
 
@@ -103,7 +103,8 @@ fn described_node(graph: &Graph, app: &str, index: usize) -> TopologyDescription
 
 /// All topics that the application reads, with their names on the cluster.
 pub(super) fn source_topics(graph: &Graph, application_id: &str) -> BTreeSet<Arc<str>> {
-    (0..graph.subtopologies.len() as u32)
+    graph
+        .with_tasks()
         .flat_map(|number| graph.source_topics(number))
         .map(|topic| graph.topic_name(application_id, &topic))
         .collect()

@@ -75,16 +75,13 @@ impl<K: 'static, L: 'static, R: 'static> JoinListStore<K, L, R> {
         Ok(())
     }
 
-    /// Deletes the list of a time, side and key if there is one, as Java's `putIfAbsent` of null does. A changelog of every write
-    /// tells in any case.
+    /// Deletes the list of a time, side and key if there is one, as Java's `putIfAbsent` of null does.
     pub(crate) fn remove_if_present(&self, timestamp: i64, is_left: bool, key: &K) -> Result<()> {
         let (key_bytes, ..) = &mut *self.0.scratch.borrow_mut();
         self.write_key(timestamp, is_left, key, key_bytes)?;
         let (mut layers, task) = (self.0.layers.borrow_mut(), &self.0.task);
         if layers.get(key_bytes)?.is_some() {
             layers.put(key_bytes, None, || task.record(), task.timestamp(), &NO_HEADERS);
-        } else {
-            layers.log_absence(key_bytes, task.timestamp());
         }
         Ok(())
     }

@@ -235,6 +235,19 @@ impl<K: 'static, V: 'static> TimestampedKeyValueStore<K, V> {
         self.0.put(key, value, Some(timestamp), (timestamp, headers))
     }
 
+    /// The entries whose keys begin with these bytes: a snapshot.
+    pub(crate) fn prefix_scan(
+        &self,
+        prefix: &[u8],
+    ) -> Result<impl Iterator<Item = Result<(K, (V, i64))>> + use<K, V>> {
+        let codec = self.0.codec.clone();
+        let entries = self.0.range(&prefix_range(prefix), Direction::Forward)?;
+        Ok(entries.map(move |entry| {
+            let (key, value) = entry?;
+            Ok((codec.read_key(&key)?, codec.read_timestamped(&value)?))
+        }))
+    }
+
     fn read(&self, bytes: &[u8]) -> Result<(V, i64)> {
         self.0.codec.read_timestamped(bytes)
     }

@@ -16,6 +16,8 @@ pub(crate) enum StoreKind {
     Session { retention: i64 },
     /// The values of a key over time.
     Versioned { history: i64, segment: i64 },
+    /// Changes that wait, a change a key, by time.
+    ChangeBuffer,
     /// Lists of what waits for the other side of a stream-stream join, by time, side and key.
     JoinList,
 }
@@ -70,7 +72,7 @@ impl StoreKind {
         match self {
             StoreKind::KeyValue | StoreKind::Session { .. } => true,
             StoreKind::Window { duplicates, .. } => !duplicates,
-            StoreKind::Versioned { .. } | StoreKind::JoinList => false,
+            StoreKind::Versioned { .. } | StoreKind::ChangeBuffer | StoreKind::JoinList => false,
         }
     }
 }

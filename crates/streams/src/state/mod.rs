@@ -4,10 +4,11 @@
 //! changelog, write buffer) and reaches the `engine` when the task commits. So what an engine holds is always a committed state,
 //! beside the changelog offset it belongs to.
 
+mod change_buffer;
 mod codec;
 mod directory;
 pub(crate) mod engine;
-#[allow(dead_code, reason = "for the operators of stream-stream joins")]
+mod global;
 mod join_list;
 mod key_order;
 mod key_value;
@@ -24,8 +25,10 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::change_buffer::{ChangeBuffer, Waiting};
 pub(crate) use self::codec::{KeyValueSerdes, TableChange};
 pub(crate) use self::directory::{DirectoryLock, StateDirectory, clean_up};
+pub(crate) use self::global::{GlobalRecord, GlobalSpec, GlobalStores, GlobalTable, Unreadable};
 #[allow(unused_imports, reason = "for the operators of stream-stream joins")]
 pub(crate) use self::join_list::{JoinList, JoinListStore, JoinSide};
 pub use self::key_value::{Entries, KeyValueStore, TimestampedKeyValueStore};

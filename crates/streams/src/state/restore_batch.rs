@@ -2,13 +2,18 @@
 
 use super::engine::{Engine, Write};
 use super::key_order::sort_by_key;
+use super::kind::StoreKind;
 use super::layers::{
     Budget, StoreClock, VersionedRows, VersionedSettings, Versions, WindowSettings, write_row_key,
 };
+use super::layout::buffer_value::{BufferValue, VERSION, VERSION_HEADER};
 use super::layout::timestamped_value;
 use super::spec::{StoreFormat, StoreSpec};
 use super::store_set::TaskBackends;
-use crate::error::Result;
+use crate::config::Compatibility;
+use crate::error::{Error, Result};
+use crate::processor::RecordContext;
+use crate::record::Headers;
 use byteview::ByteView;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -106,20 +111,23 @@ enum RowsOf {
     KeyValue,
     Windows(WindowSettings),
     Versions(VersionedSettings, Box<dyn Engine>),
+    Changes(Box<dyn Engine>),
 }
 
 impl Restored {
     /// Goes on where the engine is.
     pub(crate) fn begin(spec: &StoreSpec, backends: &mut TaskBackends) -> Result<Self> {
-        let rows = if let Some(settings) = WindowSettings::of(spec) {
+        let rows = if let Some(settings) = WindowSettings::of(spec, Compatibility::Correct) {
             RowsOf::Windows(settings)
         } else if let Some(settings) = VersionedSettings::of(spec) {
             RowsOf::Versions(settings, backends.engine(spec)?)
+        } else if spec.kind == StoreKind::ChangeBuffer {
+            RowsOf::Changes(backends.engine(spec)?)
         } else {
             RowsOf::KeyValue
         };
         let clock = match rows {
-            RowsOf::KeyValue => None,
+            RowsOf::KeyValue | RowsOf::Changes(_) => None,
             RowsOf::Windows(_) | RowsOf::Versions(..) => Some(backends.clock(spec)?),
         };
         Ok(Restored { rows, format: spec.format, clock, scratch: Vec::new() })
@@ -136,10 +144,18 @@ impl Restored {
         key: &[u8],
         value: Option<&[u8]>,
         timestamp: i64,
+        origin: impl FnOnce() -> (RecordContext, Headers),
     ) -> Result<()> {
         let Restored { rows, format, clock, scratch } = self;
         match rows {
             RowsOf::KeyValue => batch.put(key, stored(*format, value, timestamp, scratch)),
+            RowsOf::Changes(engine) => {
+                let row = match value {
+                    Some(value) => Some(waiting_change(batch, &**engine, key, value, origin())?),
+                    None => None,
+                };
+                batch.put(key, row);
+            }
             RowsOf::Windows(settings) => {
                 let clock = clock.get_or_insert(StoreClock::NEW);
                 if let Some(key) = settings.restored(key, clock) {
@@ -160,6 +176,33 @@ impl Restored {
         }
         Ok(())
     }
+}
+
+/// The row of a change that waits in a suppression buffer. Records of old versions of the format become new ones.
+fn waiting_change(
+    batch: &RestoreBatch,
+    engine: &dyn Engine,
+    key: &[u8],
+    value: &[u8],
+    (record, headers): (RecordContext, Headers),
+) -> Result<ByteView> {
+    let version = headers.last(VERSION_HEADER).map(|version| version.first().copied());
+    if version == Some(Some(VERSION)) {
+        return Ok(value.into());
+    }
+    let before = match batch.get(key) {
+        Some(row) => row,
+        None => engine.get(key)?,
+    };
+    let prior = before.and_then(|row| BufferValue::read(&row)?.0.prior);
+    let version = version.flatten();
+    let change = BufferValue::read_version(version, value, record, &headers, prior);
+    let (change, time) = change.ok_or_else(|| {
+        Error::state(format!("a change of a suppression buffer has the unknown form {version:?}"))
+    })?;
+    let mut row = Vec::new();
+    change.write(time, &mut row);
+    Ok(row.into())
 }
 
 /// A changelog's value with its timestamp in front, if the store has it there.

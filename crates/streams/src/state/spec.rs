@@ -36,6 +36,8 @@ pub(crate) struct StoreSpec {
     pub(crate) logging: Option<BTreeMap<String, String>>,
     /// Whether changes are forwarded at commit (once a key), not at once.
     pub(crate) caching: bool,
+    /// Whether a changelog of every write has the headers of the records as well.
+    pub(crate) logs_headers: bool,
     /// The types of the token, for messages and to tell different uses of a name apart.
     pub(crate) types: &'static str,
 }
@@ -55,7 +57,8 @@ impl<S: StoreType> StoreToken<S> {
         StoreToken { spec: Box::leak(Box::new(spec)), serdes: Box::leak(Box::new(serdes)) }
     }
 
-    fn changed(self, change: impl FnOnce(&mut StoreSpec)) -> Self {
+    /// The same store with a changed description.
+    pub(crate) fn changed(self, change: impl FnOnce(&mut StoreSpec)) -> Self {
         let mut spec = self.spec.clone();
         change(&mut spec);
         StoreToken { spec: Box::leak(Box::new(spec)), serdes: self.serdes }
@@ -290,6 +293,7 @@ impl StoreSpec {
             persistent: true,
             logging: Some(BTreeMap::new()),
             caching: false,
+            logs_headers: false,
             types: type_name::<(K, V)>(),
         }
     }

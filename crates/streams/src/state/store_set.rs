@@ -5,12 +5,14 @@
 //! (`task/commit.rs` tells the whole protocol).
 
 use super::engine::{Backend, CommitBatch, DiskBackend, Engine, MemoryBackend};
+use super::kind::StoreKind;
 use super::layers::{
-    KeyValueLayers, LogMode, LogRecord, StoreBudget, StoreClock, StoreLayers, VersionedLayers,
-    VersionedSettings, WindowLayers, WindowSettings,
+    ChangeBufferLayers, KeyValueLayers, LogRecord, StoreBudget, StoreClock, StoreLayers,
+    VersionedLayers, VersionedSettings, WindowLayers, WindowSettings,
 };
 use super::restore_batch::RestoreBatch;
 use super::spec::StoreSpec;
+use crate::config::Compatibility;
 use crate::error::{Error, Result};
 use crate::processor::TaskContext;
 use crate::topology::erased::Fault;
@@ -120,17 +122,18 @@ enum Layers {
     KeyValue(Rc<RefCell<KeyValueLayers>>),
     Window(Rc<RefCell<WindowLayers>>),
     Versioned(Rc<RefCell<VersionedLayers>>),
+    ChangeBuffer(Rc<RefCell<ChangeBufferLayers>>),
 }
 
 impl Layers {
     fn open(
         spec: &StoreSpec,
         backends: &mut TaskBackends,
-        log_mode: LogMode,
+        compatibility: Compatibility,
         budget: &StoreBudget,
     ) -> Result<Self> {
         let engine = backends.engine(spec)?;
-        if let Some(settings) = WindowSettings::of(spec) {
+        if let Some(settings) = WindowSettings::of(spec, compatibility) {
             let clock = backends.clock(spec)?;
             let layers = WindowLayers::new(spec, settings, engine, clock, budget)?;
             return Ok(Layers::Window(Rc::new(RefCell::new(layers))));
@@ -140,7 +143,11 @@ impl Layers {
             let layers = VersionedLayers::new(spec, settings, engine, clock, cache)?;
             return Ok(Layers::Versioned(Rc::new(RefCell::new(layers))));
         }
-        let layers = KeyValueLayers::new(spec, engine, log_mode, budget)?;
+        if spec.kind == StoreKind::ChangeBuffer {
+            let layers = ChangeBufferLayers::new(spec, &*engine)?;
+            return Ok(Layers::ChangeBuffer(Rc::new(RefCell::new(layers))));
+        }
+        let layers = KeyValueLayers::new(spec, engine, compatibility.log_mode(), budget)?;
         Ok(Layers::KeyValue(Rc::new(RefCell::new(layers))))
     }
 
@@ -149,6 +156,7 @@ impl Layers {
             Layers::KeyValue(layers) => ask(&mut *layers.borrow_mut()),
             Layers::Window(layers) => ask(&mut *layers.borrow_mut()),
             Layers::Versioned(layers) => ask(&mut *layers.borrow_mut()),
+            Layers::ChangeBuffer(layers) => ask(&mut *layers.borrow_mut()),
         }
     }
 }
@@ -166,12 +174,12 @@ impl StoreSet {
         application_id: &Arc<str>,
         specs: impl IntoIterator<Item = (StoreSpec, Option<Arc<str>>)>,
         mut backends: TaskBackends,
-        log_mode: LogMode,
+        compatibility: Compatibility,
         budget: &StoreBudget,
     ) -> Result<Self> {
         let mut stores = Vec::new();
         for (spec, changelog) in specs {
-            let layers = Layers::open(&spec, &mut backends, log_mode, budget)?;
+            let layers = Layers::open(&spec, &mut backends, compatibility, budget)?;
             stores.push(Store { spec, changelog, layers, clock: None });
         }
         Ok(StoreSet { application_id: application_id.clone(), stores, backends })
@@ -202,6 +210,13 @@ impl StoreSet {
     pub(crate) fn windows(&self, name: &str) -> Result<Rc<RefCell<WindowLayers>>> {
         self.layers(name, |layers| match layers {
             Layers::Window(layers) => Some(layers.clone()),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn change_buffer(&self, name: &str) -> Result<Rc<RefCell<ChangeBufferLayers>>> {
+        self.layers(name, |layers| match layers {
+            Layers::ChangeBuffer(layers) => Some(layers.clone()),
             _ => None,
         })
     }

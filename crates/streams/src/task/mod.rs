@@ -21,7 +21,9 @@ pub use self::deserialization::{
 pub use self::partitioner::{murmur2, partition_for_key};
 pub(crate) use self::restore::Restoring;
 pub(crate) use self::sink::{SinkSpec, sink};
-pub(crate) use self::source::{DefaultTimestamps, SourceNode, SourceSettings, source};
+pub(crate) use self::source::{
+    DefaultTimestamps, SourceNode, SourceSettings, read_headers, source,
+};
 pub(crate) use self::stream_task::{CommitOffset, StreamTask, TaskPlan};
 pub(crate) use self::timestamp_extractor::TableTimestamps;
 pub use self::timestamp_extractor::{

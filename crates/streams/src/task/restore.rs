@@ -4,11 +4,12 @@
 //! a gap, or a compacted tail. Writes go to the engine in large sorted batches, each followed by the offset it leads to, so that a
 //! crash in between repeats at most one batch.
 
+use super::source::read_headers;
 use crate::error::{Error, ErrorKind, Result};
-use crate::processor::TaskId;
+use crate::processor::{RecordContext, TaskId};
 use crate::state::{RestoreBatch, Restored, StoreBudget, StoreSpec, TaskBackends};
 use crate::topology::{ChangelogTopic, Graph};
-use kstreams_protocol::batch::RecordReader;
+use kstreams_protocol::batch::{RecordReader, RecordRef};
 use std::sync::Arc;
 
 /// One store on its way to the end of its changelog.
@@ -99,7 +100,7 @@ impl Restoring {
                         .context(format!("topic {changelog}, partition {}", id.partition))
                 })?;
                 let Some(record) = record else { break };
-                store.take(record.key, record.value, record.timestamp)?;
+                store.take(&record, id.partition)?;
             }
         }
         store.position = Some(next_offset);
@@ -142,10 +143,18 @@ impl RestoreStore {
         self.end
     }
 
-    fn take(&mut self, key: Option<&[u8]>, value: Option<&[u8]>, timestamp: i64) -> Result<()> {
-        let Some(key) = key else { return Ok(()) };
+    fn take(&mut self, record: &RecordRef<'_>, partition: i32) -> Result<()> {
+        let RecordRef { key: Some(key), value, timestamp, offset, .. } = *record else {
+            return Ok(());
+        };
         self.restored += 1;
-        self.rows.take(&mut self.pending, key, value, timestamp)
+        let topic = &self.changelog;
+        let origin = || {
+            let topic = (**topic).into();
+            let context = RecordContext { topic, partition, offset, timestamp };
+            (context, read_headers(&record.headers))
+        };
+        self.rows.take(&mut self.pending, key, value, timestamp, origin)
     }
 
     fn write(&mut self, backends: &mut TaskBackends) -> Result<()> {

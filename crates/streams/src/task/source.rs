@@ -334,7 +334,7 @@ impl<K: 'static, V: 'static> Reader<K, V> {
     }
 }
 
-fn read_headers(headers: &HeadersRef<'_>) -> Headers {
+pub(crate) fn read_headers(headers: &HeadersRef<'_>) -> Headers {
     if headers.is_empty() {
         return Headers::new();
     }

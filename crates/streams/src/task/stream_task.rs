@@ -4,10 +4,10 @@ use super::collector::{Outgoing, Placement, RecordCollector, TopicHandle};
 use super::offset_metadata::CommittedTimes;
 use super::partition_group::PartitionGroup;
 use super::source::SourceSettings;
-use crate::config::Compatibility;
+use crate::config::OperatorRules;
 use crate::error::{Error, ErrorKind, Result};
 use crate::processor::{TaskContext, TaskId};
-use crate::state::{LogRecord, StoreBudget, StoreSet, TaskBackends};
+use crate::state::{GlobalStores, LogRecord, StoreBudget, StoreSet, TaskBackends};
 use crate::topology::erased::{Close, Fault};
 use crate::topology::{ChangelogTopic, TaskNodes, Topology};
 use kstreams_protocol::batch::RecordReader;
@@ -22,7 +22,8 @@ pub(crate) struct TaskPlan {
     pub(crate) topology: Topology,
     pub(crate) application_id: Arc<str>,
     pub(crate) source: SourceSettings,
-    pub(crate) compatibility: Compatibility,
+    pub(crate) rules: OperatorRules,
+    pub(crate) globals: Arc<GlobalStores>,
 }
 
 /// The offset to commit for an input partition.
@@ -60,11 +61,13 @@ impl StreamTask {
     ) -> Result<Self> {
         let graph = plan.topology.graph();
         let app = &plan.application_id;
-        let context = Rc::new(TaskContext::new(app.clone(), id, plan.compatibility));
+        let globals = plan.globals.clone();
+        let context = TaskContext::new(app.clone(), id, plan.rules, globals);
+        let context = Rc::new(context);
         let used = graph.stores_of(id.subtopology);
         let specs = graph.stores.iter().filter(|spec| used.contains(&spec.name));
         let specs = specs.map(|spec| (spec.clone(), ChangelogTopic::name_of(app, spec)));
-        let stores = StoreSet::open(app, specs, backends, plan.compatibility.log_mode(), budget)?;
+        let stores = StoreSet::open(app, specs, backends, plan.rules.compatibility, budget)?;
         let instantiate =
             AssertUnwindSafe(|| graph.instantiate(id.subtopology, &context, &stores, &collector));
         let nodes = catch_unwind(instantiate).map_err(|panic| panicked(&*panic))?;

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::processor::{InitContext, TaskId};
 use crate::record::Headers;
 use crate::serde::{DefaultSerde, SerdeRef};
-use crate::state::{StoreToken, StoreType, TaskBackends};
+use crate::state::{GlobalRecord, GlobalStores, StoreToken, StoreType, TaskBackends};
 use crate::task::{StreamTask, TaskPlan};
 use crate::topology::Topology;
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Records that one may lead to, before the driver takes it for a circle.
@@ -43,6 +44,7 @@ pub struct TopologyTestDriver {
     settings: Settings,
     topology: Topology,
     tasks: Vec<StreamTask>,
+    globals: Arc<GlobalStores>,
     recorder: Rc<RefCell<Recorder>>,
     wall_clock: i64,
     next_offsets: BTreeMap<String, i64>,
@@ -63,18 +65,23 @@ impl TopologyTestDriver {
     /// # Errors
     /// When the settings are wrong or the topology cannot be run.
     pub fn with_config(topology: Topology, config: &StreamsConfig) -> Result<Self> {
-        let settings = config.resolve()?;
+        let mut settings = config.resolve()?;
+        if !config.is_set("emit.interval.ms") {
+            // Final results are there at once, as in Java's test driver.
+            settings.rules.emit_interval = 0;
+        }
         let recorder = Rc::new(RefCell::new(Recorder::default()));
         let plan = TaskPlan {
             topology: topology.clone(),
             application_id: settings.application_id.clone(),
             source: settings.source.clone(),
-            compatibility: settings.compatibility,
+            rules: settings.rules,
+            globals: Arc::new(GlobalStores::new(&topology.graph().globals)),
         };
         let budget = settings.store_budget();
         let has_directory = config.is_set("state.dir");
         let mut tasks = Vec::new();
-        for subtopology in 0..topology.graph().subtopologies.len() as u32 {
+        for subtopology in topology.graph().with_tasks() {
             let id = TaskId { subtopology, partition: 0 };
             let path = has_directory.then(|| {
                 let app = settings.state_dir.join(&*settings.application_id);
@@ -88,6 +95,7 @@ impl TopologyTestDriver {
             settings,
             topology,
             tasks,
+            globals: plan.globals,
             recorder,
             wall_clock: 0,
             next_offsets: BTreeMap::new(),
@@ -195,6 +203,14 @@ impl TopologyTestDriver {
                 return Ok(());
             }
         }
+        if self.globals.topics().any(|global| **global == *topic) {
+            let record = GlobalRecord { key, value, timestamp, headers };
+            let applied = self.globals.apply(topic, &record);
+            return applied.map(drop).map_err(|unreadable| {
+                let message = format!("cannot read a record of topic {topic}");
+                Error::new(ErrorKind::BadRecord, message).with_source(unreadable.error)
+            });
+        }
         let message = format!("no source of the topology reads topic {topic}");
         Err(Error::new(ErrorKind::InvalidTopology, message))
     }
@@ -237,10 +253,11 @@ impl TopologyTestDriver {
     fn is_read(&self, topic: &str) -> bool {
         let graph = self.topology.graph();
         let app = &self.settings.application_id;
-        (0..graph.subtopologies.len() as u32).any(|subtopology| {
+        let mut of_tasks = graph.with_tasks();
+        of_tasks.any(|subtopology| {
             let mut sources = graph.source_topics(subtopology).into_iter();
             sources.any(|source| *graph.topic_name(app, &source) == *topic)
-        })
+        }) || self.globals.topics().any(|global| **global == *topic)
     }
 }
 

@@ -12,6 +12,7 @@ use kstreams_protocol::batch::{BatchWriter, RecordReader};
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Records that a stream thread processes before it looks around.
 const RECORDS_A_TURN: usize = 1000;
@@ -34,7 +35,8 @@ impl TaskDriver {
             topology,
             application_id: settings.application_id.clone(),
             source: settings.source.clone(),
-            compatibility: settings.compatibility,
+            rules: settings.rules,
+            globals: Arc::default(),
         };
         let path = config.is_set("state.dir").then(|| settings.state_dir.join("task"));
         let written = Rc::new(RefCell::new(Batches::default()));

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::processor::{
     InitContext, KeyOf, KeyValue, Processor, ProcessorSupplier, ValueOf, build_processor,
 };
-use crate::state::{StoreSpec, StoreToken, StoreType};
+use crate::state::{GlobalSpec, StoreSpec, StoreToken, StoreType};
 use crate::task::{SinkSpec, sink, source};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -73,6 +73,7 @@ pub struct TopologyBuilder {
     nodes: Vec<NodeSpec>,
     by_name: BTreeMap<Arc<str>, usize>,
     stores: Vec<StoreSpec>,
+    globals: Vec<GlobalSpec>,
     source_topics: BTreeMap<Arc<str>, usize>,
     repartition_topics: BTreeMap<Arc<str>, RepartitionTopic>,
     /// The first mistake; `build` reports it.
@@ -166,6 +167,7 @@ impl TopologyBuilder {
         Ok(Topology(Arc::new(Graph {
             nodes: self.nodes,
             stores: self.stores,
+            globals: self.globals,
             repartition_topics: self.repartition_topics,
             subtopologies,
         })))
@@ -222,6 +224,7 @@ impl TopologyBuilder {
             parents,
             stores: Vec::new(),
             sends_old_values: false,
+            is_global: false,
         });
         index
     }
@@ -284,6 +287,25 @@ impl TopologyBuilder {
         {
             node.stores.push(store.clone());
         }
+    }
+
+    /// Makes a source and the node below it a global table.
+    pub(crate) fn add_global(&mut self, nodes: [usize; 2], spec: &GlobalSpec) {
+        if let Err(error) = check_name("store", &spec.name) {
+            self.fail(error);
+        }
+        let is_taken = self.globals.iter().any(|global| global.name == spec.name)
+            || self.stores.iter().any(|store| store.name == spec.name);
+        if is_taken {
+            self.fail(Error::topology(format!("there are two stores with the name {}", spec.name)));
+        }
+        for node in nodes {
+            if let Some(node) = self.nodes.get_mut(node) {
+                node.is_global = true;
+            }
+        }
+        self.connect(nodes[1], &spec.name);
+        self.globals.push(spec.clone());
     }
 
     /// Makes a node tell the value before each change of its table.

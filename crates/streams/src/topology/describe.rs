@@ -15,11 +15,15 @@ pub(crate) fn describe(graph: &Graph) -> String {
     let mut text = String::from("Topologies:\n ");
     for (number, subtopology) in graph.subtopologies.iter().enumerate() {
         let group = Group::new(graph, &subtopology.nodes);
-        let _ = writeln!(text, "  Sub-topology: {number}");
+        let global =
+            if subtopology.is_global { " for global store (will not generate tasks)" } else { "" };
+        let _ = writeln!(text, "  Sub-topology: {number}{global}");
         for place in group.sorted() {
             describe_node(&mut text, &group, place);
         }
-        text.push('\n');
+        if !subtopology.is_global {
+            text.push('\n');
+        }
     }
     text
 }
@@ -112,8 +116,9 @@ fn describe_node(text: &mut String, group: &Group<'_>, place: usize) {
             writeln!(text, "    Source: {} (topics: [{topics}])\n      --> {children}", node.name)
         }
         NodeKind::Processor { .. } => {
-            let stores: BTreeSet<&str> = node.stores.iter().map(|store| &**store).collect();
-            let stores: Vec<&str> = stores.into_iter().collect();
+            let names: Vec<&str> = node.stores.iter().map(|store| &**store).collect();
+            let stores: Vec<&str> =
+                hash_order(&names).into_iter().map(|place| names[place]).collect();
             let stores = stores.join(", ");
             writeln!(
                 text,

@@ -34,7 +34,7 @@ pub use crate::task::{
     UsePartitionTimeOnInvalidTimestamp, WallclockTimestampExtractor, murmur2, partition_for_key,
 };
 
-use crate::state::StoreSpec;
+use crate::state::{GlobalSpec, StoreSpec};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -47,6 +47,7 @@ pub struct Topology(Arc<Graph>);
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<NodeSpec>,
     pub(crate) stores: Vec<StoreSpec>,
+    pub(crate) globals: Vec<GlobalSpec>,
     pub(crate) repartition_topics: BTreeMap<Arc<str>, RepartitionTopic>,
     pub(crate) subtopologies: Vec<Subtopology>,
 }

@@ -16,6 +16,8 @@ pub(crate) struct NodeSpec {
     pub(crate) stores: Vec<Arc<str>>,
     /// Whether changes of the node's table tell the value before.
     pub(crate) sends_old_values: bool,
+    /// Whether it belongs to a global table.
+    pub(crate) is_global: bool,
 }
 
 /// What a node is.

@@ -9,6 +9,8 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub(crate) struct Subtopology {
     pub(crate) nodes: Vec<usize>,
+    /// Whether it only fills a global table, which no task does.
+    pub(crate) is_global: bool,
 }
 
 /// Groups nodes. Numbers follow the order in which each group's first node was added.
@@ -28,7 +30,8 @@ pub(crate) fn group(nodes: &[NodeSpec]) -> Vec<Subtopology> {
     let mut subtopologies: Vec<Subtopology> = Vec::new();
     for index in 0..nodes.len() {
         let number = *by_root.entry(groups.root(index)).or_insert_with(|| {
-            subtopologies.push(Subtopology { nodes: Vec::new() });
+            let is_global = nodes[index].is_global;
+            subtopologies.push(Subtopology { nodes: Vec::new(), is_global });
             subtopologies.len() - 1
         });
         subtopologies[number].nodes.push(index);
@@ -64,6 +67,12 @@ impl Graph {
         } else {
             topic.clone()
         }
+    }
+
+    /// The sub-topologies that tasks run.
+    pub(crate) fn with_tasks(&self) -> impl Iterator<Item = u32> {
+        let numbered = self.subtopologies.iter().zip(0..);
+        numbered.filter(|(subtopology, _)| !subtopology.is_global).map(|(_, number)| number)
     }
 
     /// The nodes of a sub-topology.

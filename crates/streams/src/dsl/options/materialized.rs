@@ -1,8 +1,11 @@
 //! How a table is stored.
 
+use crate::dsl::windows::ms;
 use crate::serde::{DefaultSerde, SerdeChoice, SerdeRef};
+use crate::state::StoreSpec;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 /// Options of the store behind a table: `K` and `V` are the table's key and value.
 ///
@@ -16,6 +19,8 @@ pub struct Materialized<K, V> {
     pub(crate) caching: bool,
     pub(crate) logging: Option<BTreeMap<String, String>>,
     pub(crate) persistent: bool,
+    /// How long windows and sessions are kept at least, in milliseconds.
+    pub(crate) retention: Option<i64>,
     /// Whether nothing is said about the store: Java's operators without a `Materialized`.
     pub(crate) is_plain: bool,
 }
@@ -47,6 +52,7 @@ impl<K, V> Materialized<K, V> {
             caching: true,
             logging: Some(BTreeMap::new()),
             persistent: true,
+            retention: None,
             is_plain: false,
         }
     }
@@ -98,6 +104,22 @@ impl<K, V> Materialized<K, V> {
         self.changed(|options| {
             options.logging.get_or_insert_default().insert(key.into(), value.into());
         })
+    }
+
+    /// Keeps windows and sessions for that long, in stream time; default: as long as they can change.
+    #[must_use]
+    pub fn retention(self, retention: Duration) -> Self {
+        self.changed(|options| options.retention = Some(ms(retention)))
+    }
+
+    /// What is said here about a store.
+    pub(crate) fn applied_to(&self, spec: StoreSpec) -> StoreSpec {
+        StoreSpec {
+            persistent: self.persistent,
+            logging: self.logging.clone(),
+            caching: self.caching,
+            ..spec
+        }
     }
 
     /// Keeps the table in memory only; it is read from its changelog at each start.

@@ -1,29 +1,39 @@
 //! From plan to topology: the only place where the DSL calls the topology builder.
 
 use super::graph::Plan;
-use super::node::{KeyFilter, PlanKind, PlanNode, RepartitionNode, TableJoinNode};
+use super::node::{
+    ForeignKeyJoinNode, KeyFilter, NamedKind, PlanId, PlanKind, PlanNode, ReadingKind,
+    RepartitionNode, TableJoinNode,
+};
+use super::optimize::{Layout, Optimizations};
 use crate::error::{Error, Result};
-use crate::topology::{NodeKind, Topology, TopologyBuilder};
+use crate::topology::{NodeKind, RepartitionTopic, Topology, TopologyBuilder};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Writes the nodes in the order in which they were asked for; parents come first by construction.
-pub(super) fn lower(plan: &Plan) -> Result<Topology> {
+pub(super) fn lower(plan: &Plan, optimizations: Optimizations) -> Result<Topology> {
     if let Some(mistake) = &plan.mistake {
         return Err(Error::topology(mistake.clone()));
     }
     let mut builder = TopologyBuilder::new();
     // The physical node that a plan node's children hang on.
-    let mut outputs: Vec<usize> = Vec::new();
+    let mut outputs: Vec<usize> = vec![0; plan.nodes.len()];
     let mut sources: BTreeMap<Vec<Arc<str>>, usize> = BTreeMap::new();
     let keeps_null_keys = keeping_null_keys(plan);
-    for (place, node) in plan.nodes.iter().enumerate() {
-        let parents: Vec<usize> = node.parents.iter().map(|parent| outputs[parent.0]).collect();
-        let output = match &node.kind {
-            PlanKind::Source(kind) => add_source(&mut builder, &mut sources, &node.name, kind),
-            PlanKind::Node(kind) => builder.add(&node.name, kind.clone(), parents),
+    let layout = Layout::of(plan, optimizations);
+    for &PlanId(place) in &layout.order {
+        let node = &plan.nodes[place];
+        let (name, kind) = match layout.replaced.get(&PlanId(place)) {
+            Some((name, kind)) => (name, kind),
+            None => (&node.name, &node.kind),
+        };
+        let parents = layout.parents[place].iter().map(|parent| outputs[parent.0]).collect();
+        let output = match kind {
+            PlanKind::Source(kind) => add_source(&mut builder, &mut sources, name, kind),
+            PlanKind::Node(kind) => builder.add(name, kind.clone(), parents),
             PlanKind::Stateful(kind, stores) | PlanKind::Table(kind, stores) => {
-                let index = builder.add(&node.name, kind.clone(), parents);
+                let index = builder.add(name, kind.clone(), parents);
                 for store in stores {
                     builder.add_store(store);
                     builder.connect(index, &store.name);
@@ -31,7 +41,7 @@ pub(super) fn lower(plan: &Plan) -> Result<Topology> {
                 index
             }
             PlanKind::Reader(kind, stores) => {
-                let index = builder.add(&node.name, kind.clone(), parents);
+                let index = builder.add(name, kind.clone(), parents);
                 for store in stores {
                     builder.connect(index, store);
                 }
@@ -41,9 +51,19 @@ pub(super) fn lower(plan: &Plan) -> Result<Topology> {
                 add_repartition(&mut builder, node, parents, keeps_null_keys[place])
             }
             PlanKind::TableSource(table) => {
+                let (source_name, source) = &table.source;
+                let source = builder.add(source_name, source.clone(), Vec::new());
+                builder.add(name, table.table.clone(), vec![source])
+            }
+            PlanKind::GlobalTable(table, spec) => {
                 let (name, source) = &table.source;
                 let source = builder.add(name, source.clone(), Vec::new());
-                builder.add(&node.name, table.table.clone(), vec![source])
+                let table = builder.add(&node.name, table.table.clone(), vec![source]);
+                builder.add_global([source, table], spec);
+                table
+            }
+            PlanKind::ForeignKeyJoin(join) => {
+                add_foreign_key_join(&mut builder, &node.name, join, &parents)
             }
             PlanKind::TableJoin(join) => add_table_join(&mut builder, node, join, &parents),
         };
@@ -54,7 +74,7 @@ pub(super) fn lower(plan: &Plan) -> Result<Topology> {
             builder.send_old_values(output);
         }
         builder.locate(node.location);
-        outputs.push(output);
+        outputs[place] = output;
     }
     builder.build()
 }
@@ -121,4 +141,37 @@ fn add_table_join(
         sides.push(index);
     }
     builder.add(&node.name, join.merge.clone(), sides)
+}
+
+fn add_foreign_key_join(
+    builder: &mut TopologyBuilder,
+    name: &str,
+    join: &ForeignKeyJoinNode,
+    tables: &[usize],
+) -> usize {
+    let add = |builder: &mut TopologyBuilder, NamedKind(name, kind): &NamedKind, parents| {
+        builder.add(name, kind.clone(), parents)
+    };
+    let add_reading = |builder: &mut TopologyBuilder, node: &ReadingKind, parent| {
+        let index = builder.add(&node.name, node.kind.clone(), vec![parent]);
+        for store in &node.reads {
+            builder.connect(index, store);
+        }
+        index
+    };
+    let &[left, right] = tables else { return 0 };
+    let send = add(builder, &join.send, vec![left]);
+    builder.add_repartition_topic(&join.registration.topic, RepartitionTopic::default());
+    add(builder, &join.registration.sink, vec![send]);
+    let subscriptions = add(builder, &join.registration.source, Vec::new());
+    let receive = add(builder, &join.receive, vec![subscriptions]);
+    builder.add_own_store(receive, &join.store);
+    let lookup = add_reading(builder, &join.lookup, receive);
+    let foreign_change = add(builder, &join.foreign_change, vec![right]);
+    builder.connect(foreign_change, &join.store.name);
+    builder.add_repartition_topic(&join.response.topic, RepartitionTopic::default());
+    add(builder, &join.response.sink, vec![lookup, foreign_change]);
+    let responses = add(builder, &join.response.source, Vec::new());
+    let resolve = add_reading(builder, &join.resolve, responses);
+    builder.add(name, join.result.clone(), vec![resolve])
 }

@@ -19,6 +19,14 @@ pub(crate) mod prefix {
     pub(crate) const PROCESSOR: &str = "KSTREAM-PROCESSOR-";
     pub(crate) const PROCESS_VALUES: &str = "KSTREAM-PROCESSVALUES-";
     pub(crate) const REPARTITION: &str = "KSTREAM-REPARTITION-";
+    pub(crate) const WINDOWED: &str = "KSTREAM-WINDOWED-";
+    pub(crate) const JOIN_THIS: &str = "KSTREAM-JOINTHIS-";
+    pub(crate) const JOIN_OTHER: &str = "KSTREAM-JOINOTHER-";
+    pub(crate) const OUTER_THIS: &str = "KSTREAM-OUTERTHIS-";
+    pub(crate) const OUTER_OTHER: &str = "KSTREAM-OUTEROTHER-";
+    pub(crate) const OUTER_SHARED: &str = "KSTREAM-OUTERSHARED-";
+    pub(crate) const COGROUP_AGGREGATE: &str = "COGROUPKSTREAM-AGGREGATE-";
+    pub(crate) const COGROUP_MERGE: &str = "COGROUPKSTREAM-MERGE-";
     pub(crate) const AGGREGATE: &str = "KSTREAM-AGGREGATE-";
     pub(crate) const REDUCE: &str = "KSTREAM-REDUCE-";
     pub(crate) const TO_STREAM: &str = "KTABLE-TOSTREAM-";
@@ -33,6 +41,14 @@ pub(crate) mod prefix {
     pub(crate) const TABLE_SELECT: &str = "KTABLE-SELECT-";
     pub(crate) const TABLE_AGGREGATE: &str = "KTABLE-AGGREGATE-";
     pub(crate) const TABLE_REDUCE: &str = "KTABLE-REDUCE-";
+    pub(crate) const SUPPRESS: &str = "KTABLE-SUPPRESS-";
+    pub(crate) const TABLE_SINK: &str = "KTABLE-SINK-";
+    pub(crate) const FK_REGISTRATION: &str = "KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-";
+    pub(crate) const FK_STORE: &str = "KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE-";
+    pub(crate) const FK_PROCESSOR: &str = "KTABLE-FK-JOIN-SUBSCRIPTION-PROCESSOR-";
+    pub(crate) const FK_RESPONSE: &str = "KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-";
+    pub(crate) const FK_RESOLVER: &str = "KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR-";
+    pub(crate) const FK_OUTPUT: &str = "KTABLE-FK-JOIN-OUTPUT-";
     pub(crate) const JOIN: &str = "KSTREAM-JOIN-";
     pub(crate) const LEFT_JOIN: &str = "KSTREAM-LEFTJOIN-";
 }
@@ -56,6 +72,13 @@ impl Names {
         let name = format!("{prefix}{:010}", self.0);
         self.0 += 1;
         name
+    }
+
+    /// Takes back the numbers that were taken last, if nobody has taken one since.
+    pub(super) fn give_back(&mut self, numbers: &Range<u32>) {
+        if self.0 == numbers.end {
+            self.0 = numbers.start;
+        }
     }
 
     /// The name given, or the next one; the number is taken either way.

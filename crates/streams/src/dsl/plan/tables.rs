@@ -48,6 +48,7 @@ impl TableFacts {
 impl PlanRef {
     /// Makes a node tell the value before each change; false if that would take a store that nobody else needs. With `force` that
     /// store is made.
+    #[track_caller]
     pub(crate) fn send_old_values(&self, id: PlanId, force: bool) -> bool {
         let Some((facts, parents)) = self
             .with_node(id, |node| node.table.clone().map(|facts| (facts, node.parents.clone())))
@@ -58,6 +59,16 @@ impl PlanRef {
             return true;
         }
         let sends = match facts.old_values {
+            OldValues::Source if facts.store.is_none() => {
+                if force {
+                    let name = self.node_name(id);
+                    self.fail(&format!(
+                        "the values before the changes of {name} are asked for, so it needs a store: say \
+                         .materialized(Materialized::new()) behind the join that makes it"
+                    ));
+                }
+                force
+            }
             OldValues::Source => force || facts.is_stored,
             OldValues::Aggregate => true,
             OldValues::StoreOrParent if facts.is_stored => true,
@@ -100,12 +111,12 @@ impl PlanRef {
         });
     }
 
-    /// Gives a node a store.
-    pub(crate) fn store_table_in(&self, id: PlanId, store: StoreSpec) {
+    /// Gives a node a store, which is made now or when somebody needs it.
+    pub(crate) fn store_table_in(&self, id: PlanId, store: StoreSpec, is_stored: bool) {
         self.with_node(id, |node| {
             if let Some(facts) = &mut node.table {
                 facts.store = Some(store);
-                facts.is_stored = true;
+                facts.is_stored |= is_stored;
             }
         });
     }

@@ -5,7 +5,7 @@ use crate::processor::TaskId;
 use crate::runtime::clock::{Clock, Now};
 use crate::runtime::cluster::{Cluster, Instance, Limits};
 use crate::runtime::thread::{StreamThread, Turn};
-use crate::state::StateDirectory;
+use crate::state::{GlobalStores, StateDirectory};
 use crate::topology::Topology;
 use kstreams_client::driver::Driver;
 use std::sync::Arc;
@@ -44,7 +44,8 @@ impl Process {
         let directory = Arc::new(directory.expect("the directory"));
         let process = directory.process_id();
         let (topology, directory) = (topology.clone(), Some(directory));
-        let instance = Instance { topology, directory, process, limits };
+        let globals = Arc::new(GlobalStores::new(&topology.graph().globals));
+        let instance = Instance { topology, directory, process, limits, globals };
         let threads = (0..*stream_threads).map(|index| {
             let (client, driver) =
                 cluster.stepped_client("simulated", seed + index as u64).expect("a client");

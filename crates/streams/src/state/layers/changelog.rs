@@ -40,6 +40,8 @@ struct Pending {
     headers: Headers,
 }
 
+static NO_HEADERS: Headers = Headers::new();
+
 /// Buffers above this size are given back after a commit.
 const KEPT_BYTES: usize = 1 << 20;
 
@@ -49,8 +51,18 @@ impl Changelog {
     }
 
     pub(super) fn note(&mut self, key: &[u8], value: Option<&[u8]>, timestamp: i64) {
+        self.note_with_headers(key, value, timestamp, &NO_HEADERS);
+    }
+
+    pub(super) fn note_with_headers(
+        &mut self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        timestamp: i64,
+        headers: &Headers,
+    ) {
         if self.mode == LogMode::EveryWrite {
-            self.log(|bytes| bytes.extend_from_slice(key), value, timestamp, Headers::new());
+            self.log(|bytes| bytes.extend_from_slice(key), value, timestamp, headers.clone());
         }
     }
 

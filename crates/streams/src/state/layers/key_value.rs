@@ -20,6 +20,7 @@ pub(crate) struct KeyValueLayers {
     changelog: Option<Changelog>,
     buffer: WriteBuffer,
     engine: Box<dyn Engine>,
+    logs_headers: bool,
     /// Set by the operator that forwards the store's changes.
     pub(crate) listener: Option<FlushListener>,
     /// Whether a change carries the value before it.
@@ -39,6 +40,7 @@ impl KeyValueLayers {
             changelog: spec.logging.is_some().then(|| Changelog::new(log_mode, spec.format)),
             buffer: WriteBuffer::new(budget.read_cache.clone(), engine.is_empty()?),
             engine,
+            logs_headers: spec.logs_headers,
             listener: None,
             sends_old_values: false,
         })
@@ -67,23 +69,20 @@ impl KeyValueLayers {
     ) {
         match &mut self.cache {
             Some(cache) => cache.put(key, value, None, record(), headers.clone()),
-            None => self.write(key, value, timestamp),
+            None => self.write(key, value, timestamp, headers),
         }
     }
 
     /// The write below the cache.
-    fn write(&mut self, key: &[u8], value: Option<ByteView>, timestamp: i64) {
-        if let Some(changelog) = &mut self.changelog {
-            changelog.note(key, value.as_deref(), timestamp);
+    fn write(&mut self, key: &[u8], value: Option<ByteView>, timestamp: i64, headers: &Headers) {
+        match &mut self.changelog {
+            Some(changelog) if self.logs_headers => {
+                changelog.note_with_headers(key, value.as_deref(), timestamp, headers);
+            }
+            Some(changelog) => changelog.note(key, value.as_deref(), timestamp),
+            None => {}
         }
         self.buffer.put(key, value, timestamp);
-    }
-
-    /// Tells a changelog of every write that a key is absent, which it was before.
-    pub(crate) fn log_absence(&mut self, key: &[u8], timestamp: i64) {
-        if let Some(changelog) = &mut self.changelog {
-            changelog.note(key, None, timestamp);
-        }
     }
 
     /// The entries of a range as they are now: a snapshot that later writes do not change.
@@ -145,7 +144,8 @@ impl StoreLayers for KeyValueLayers {
             if self.listener.is_some() && change.value.is_none() && old.is_none() {
                 continue;
             }
-            self.write(&change.key, change.value.clone(), change.record.timestamp);
+            let timestamp = change.record.timestamp;
+            self.write(&change.key, change.value.clone(), timestamp, &change.headers);
             flushed.push(Flushed {
                 key: change.key,
                 new: change.value,

@@ -5,6 +5,7 @@
 //! together with the others; `versioned` keeps the history of values in rows of a key-value store.
 
 mod budget;
+mod change_buffer;
 mod changelog;
 mod key_value;
 mod lru;
@@ -15,6 +16,7 @@ mod windowed;
 mod write_buffer;
 
 pub(crate) use self::budget::{Budget, StoreBudget};
+pub(crate) use self::change_buffer::ChangeBufferLayers;
 pub(crate) use self::changelog::{LogMode, LogRecord};
 pub(crate) use self::key_value::KeyValueLayers;
 pub(crate) use self::record_cache::Flushed;

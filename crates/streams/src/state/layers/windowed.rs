@@ -1,7 +1,8 @@
 //! The layers of a window or session store, put together: rows go by time, too late ones are dropped, expired ones go away.
 //!
-//! What a store still shows and what it still takes is Java's rule. With `dead = highest time put - retention`: a read shows times
-//! after `dead`; a write is taken after `dead` in memory, and on disk from the beginning of the segment that `dead` is in.
+//! With `dead = highest time put - retention`: a read shows times from `dead` on; a write is taken from `dead` on in memory, and on disk
+//! from the beginning of the segment that `dead` is in. So a row is there as long as a record that is not late can reach it. In
+//! Java 4.4 `dead` itself is not shown any more (P05, P28), but what is in the record cache is, however old.
 
 mod reads;
 mod settings;
@@ -15,6 +16,7 @@ use super::changelog::{Changelog, LogMode, LogRecord};
 use super::recent::{Put, Recent};
 use super::record_cache::{Flushed, RecordCache};
 use super::{FlushListener, StoreLayers, StoreWrites};
+use crate::config::Compatibility;
 use crate::error::{Error, Result};
 use crate::processor::{RecordContext, TaskContext};
 use crate::record::Headers;
@@ -148,7 +150,6 @@ impl WindowLayers {
     }
 
     /// Whether changes wait for the next flush; else the operator forwards them itself.
-    #[allow(dead_code, reason = "for the operators of tables and windows")]
     pub(crate) fn is_cached(&self) -> bool {
         self.cache.is_some()
     }
@@ -157,7 +158,6 @@ impl WindowLayers {
         self.settings.duplicates
     }
 
-    #[allow(dead_code, reason = "for the operators of tables and windows")]
     pub(in crate::state) fn layout(&self) -> KeyLayout {
         self.settings.layout
     }
@@ -206,7 +206,8 @@ impl WindowLayers {
             let under = under.filter(|_| is_new);
             let (record, headers) = (write.record(task), write.headers.clone());
             cache.put(&key, value.clone(), under, record, headers);
-            self.recent.put(row, value, Put::Cache);
+            let stays = self.shows_cached();
+            self.recent.put(row, value, Put::Cache { stays });
         }
         self.scratch = key;
         Ok(())
@@ -244,7 +245,7 @@ impl WindowLayers {
             self.clock.observed = row.time;
             self.forget_old();
         }
-        if row.time >= self.settings.needed_from(self.clock.observed) {
+        if row.time >= self.needed_from() {
             self.recent.put(&row, value, Put::Write);
         } else {
             self.expired += u64::from(row.time < self.settings.kept_from(self.clock.observed));
@@ -253,9 +254,21 @@ impl WindowLayers {
         self.account();
     }
 
+    /// The first time whose rows can be asked for. In Java 4.4 that is what lies in a record cache too, however old.
+    fn needed_from(&self) -> i64 {
+        match self.shows_cached() {
+            true => self.settings.kept_from(self.clock.observed),
+            false => self.settings.needed_from(self.clock.observed),
+        }
+    }
+
+    fn shows_cached(&self) -> bool {
+        self.cache.is_some() && self.settings.compatibility == Compatibility::Java44
+    }
+
     /// What nobody can ask for any more need not wait for the commit. Changes that a record cache keeps back do.
     fn forget_old(&mut self) {
-        let needed_from = self.settings.needed_from(self.clock.observed);
+        let needed_from = self.needed_from();
         if self.cache.is_none() && needed_from >= self.forgotten_to {
             self.recent.drop_before(needed_from);
             self.forgotten_to = needed_from.saturating_add(self.settings.chunk);
@@ -279,7 +292,7 @@ impl WindowLayers {
         if self.settings.persistent {
             self.clock.observed = self.clock.observed.max(row.time);
         }
-        if row.time >= self.settings.needed_from(self.clock.observed) {
+        if row.time >= self.needed_from() {
             self.recent.put(row, None, Put::Write);
             self.account();
         }
@@ -365,7 +378,8 @@ impl StoreLayers for WindowLayers {
     fn take_writes(&mut self) -> StoreWrites {
         let settings = self.settings;
         let observed = self.clock.observed;
-        self.recent.drop_before(settings.needed_from(observed));
+        let needed_from = self.needed_from();
+        self.recent.drop_before(needed_from);
         let (mut writes, complete_from) = (Vec::new(), self.complete_from);
         self.recent.take_uncommitted(|key, row, stored| {
             let (time, minor) = (row.time, row.minor);
@@ -381,7 +395,8 @@ impl StoreLayers for WindowLayers {
         let writes = writes.collect();
         if settings.persistent {
             // What is not shown any more is not looked for: its rows need not be in memory.
-            let first = self.recent.drop_before(settings.live_from(observed));
+            let shown_from = if self.shows_cached() { needed_from } else { self.live_from() };
+            let first = self.recent.drop_before(shown_from);
             self.complete_from = self.complete_from.max(first);
         }
         let segment = settings.segment(settings.kept_from(observed).max(0));

@@ -1,5 +1,6 @@
 //! What follows from the description of a window or session store: how long it keeps what, and where the engine has it.
 
+use crate::config::Compatibility;
 use crate::state::kind::{StoreKind, segment_interval};
 use crate::state::layout::windowed_key::{KeyLayout, RowKey};
 use crate::state::spec::StoreSpec;
@@ -30,11 +31,12 @@ pub(crate) struct WindowSettings {
     pub(super) chunk: i64,
     pub(super) duplicates: bool,
     pub(super) persistent: bool,
+    pub(super) compatibility: Compatibility,
 }
 
 impl WindowSettings {
     /// `None` for other kinds.
-    pub(crate) fn of(spec: &StoreSpec) -> Option<Self> {
+    pub(crate) fn of(spec: &StoreSpec, compatibility: Compatibility) -> Option<Self> {
         let (layout, retention, size, duplicates) = match spec.kind {
             StoreKind::Window { retention, size, duplicates } => {
                 (KeyLayout::Window, retention, size, duplicates)
@@ -43,7 +45,8 @@ impl WindowSettings {
             _ => return None,
         };
         let chunk = size.max(retention / CHUNKS_MAX).max(1);
-        Some(WindowSettings { layout, retention, chunk, duplicates, persistent: spec.persistent })
+        let persistent = spec.persistent;
+        Some(WindowSettings { layout, retention, chunk, duplicates, persistent, compatibility })
     }
 
     pub(super) fn segment(&self, time: i64) -> i64 {
@@ -58,15 +61,19 @@ impl WindowSettings {
 
     /// The first time that is shown.
     pub(super) fn live_from(&self, observed: i64) -> i64 {
-        observed.saturating_sub(self.retention).saturating_add(1)
+        let dead = observed.saturating_sub(self.retention);
+        match self.compatibility {
+            Compatibility::Correct => dead,
+            Compatibility::Java44 => dead.saturating_add(1),
+        }
     }
 
     /// The first time that is still kept.
     pub(crate) fn kept_from(&self, observed: i64) -> i64 {
-        let live = self.live_from(observed);
+        let dead = observed.saturating_sub(self.retention);
         match self.persistent {
-            true => self.segment(live.saturating_sub(1)) * segment_interval(self.retention),
-            false => live,
+            true => self.segment(dead) * segment_interval(self.retention),
+            false => self.live_from(observed),
         }
     }
 

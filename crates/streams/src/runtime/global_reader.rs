@@ -1,0 +1,184 @@
+//! Fills the global tables of a process and keeps them up to date: all partitions of their topics, from the beginning.
+//!
+//! A step never blocks. Tasks wait until each partition was read to where it ended at the start; a partition that a topic gets
+//! later is read as well.
+
+use super::task_slot::client_error;
+use crate::error::{Error, ErrorKind, Result};
+use crate::processor::TaskId;
+use crate::state::{GlobalRecord, GlobalStores, Unreadable};
+use crate::task::{BadRecord, DeserializationPolicy, read_headers};
+use kstreams_client::{
+    Client, Event, Fetched, Isolation, ListedOffset, OffsetSpec, Pending, Reader, ResetPolicy,
+    Results, Start, TopicPartition,
+};
+use kstreams_protocol::batch::RecordRef;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Listing = Pending<Results<TopicPartition, ListedOffset>>;
+
+/// How far a partition is read, and how far it has to be before tasks may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Reading {
+    position: i64,
+    end: i64,
+}
+
+pub(super) struct GlobalReader {
+    client: Client,
+    globals: Arc<GlobalStores>,
+    policy: DeserializationPolicy,
+    reading: BTreeMap<TopicPartition, Reading>,
+    listing: Option<(Listing, Listing)>,
+    dropped: u64,
+}
+
+impl GlobalReader {
+    pub(super) fn new(
+        mut client: Client,
+        globals: Arc<GlobalStores>,
+        policy: DeserializationPolicy,
+    ) -> Self {
+        client.watch(globals.topics().cloned().collect());
+        GlobalReader {
+            client,
+            globals,
+            policy,
+            reading: BTreeMap::new(),
+            listing: None,
+            dropped: 0,
+        }
+    }
+
+    pub(super) fn client(&mut self) -> &mut Client {
+        &mut self.client
+    }
+
+    /// Takes what the client has, and looks for partitions that are not read yet.
+    pub(super) fn run_once(&mut self) -> Result<()> {
+        while let Some(event) = self.client.next_event() {
+            match event {
+                Event::Fetched(fetched) => self.on_fetched(fetched)?,
+                Event::FetchFailed { partition, error, .. } => {
+                    let error = client_error(error).context(format!("reading {partition}"));
+                    return Err(error.context("a global table"));
+                }
+                Event::Unreachable { error } => {
+                    tracing::warn!("no broker can be reached: {error}");
+                }
+                _ => {}
+            }
+        }
+        self.find_partitions()?;
+        let all_known = self.globals.topics().all(|topic| self.client.partitions(topic).is_some());
+        let is_filled = self.reading.values().all(|reading| reading.position >= reading.end);
+        if all_known && self.listing.is_none() && is_filled && !self.globals.are_filled() {
+            tracing::info!("global tables are filled");
+            self.globals.become_filled();
+        }
+        Ok(())
+    }
+
+    /// Begins to read partitions that are new: at first all of them.
+    fn find_partitions(&mut self) -> Result<()> {
+        if let Some((begins, ends)) = &mut self.listing {
+            if !(begins.is_done() && ends.is_done()) {
+                return Ok(());
+            }
+            let (begins, ends) = (begins.try_take(), ends.try_take());
+            self.listing = None;
+            let begins = listed(begins)?;
+            for (partition, end) in listed(ends)? {
+                let position = begins.get(&partition).copied().unwrap_or(0);
+                self.reading.insert(partition.clone(), Reading { position, end });
+                let start = Start::at(position);
+                self.client.fetch(Reader::Changelog, partition, start, ResetPolicy::None);
+            }
+        }
+        let client = &self.client;
+        let partitions = self.globals.topics().flat_map(|topic| {
+            let count = client.partitions(topic).unwrap_or(0);
+            (0..count).map(|partition| TopicPartition::new(topic.clone(), partition))
+        });
+        let new: Vec<TopicPartition> =
+            partitions.filter(|partition| !self.reading.contains_key(partition)).collect();
+        if !new.is_empty() {
+            let list = |spec| new.iter().map(|partition| (partition.clone(), spec)).collect();
+            let begins = self.client.list_offsets(list(OffsetSpec::Earliest));
+            let spec = OffsetSpec::Latest(Isolation::ReadCommitted);
+            self.listing = Some((begins, self.client.list_offsets(list(spec))));
+        }
+        Ok(())
+    }
+
+    fn on_fetched(&mut self, fetched: Fetched) -> Result<()> {
+        let Fetched { partition, position, batches, next_offset, .. } = fetched;
+        let Some(reading) = self.reading.get(&partition) else { return Ok(()) };
+        if reading.position != position {
+            return Ok(());
+        }
+        for mut batch in batches {
+            loop {
+                let record = batch.next_record().map_err(|error| {
+                    Error::new(ErrorKind::Broker, "a fetched batch is damaged")
+                        .with_source(error)
+                        .context(partition.to_string())
+                })?;
+                let Some(record) = record else { break };
+                self.apply(&partition, &record)?;
+            }
+        }
+        if let Some(reading) = self.reading.get_mut(&partition) {
+            reading.position = next_offset;
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, partition: &TopicPartition, record: &RecordRef<'_>) -> Result<()> {
+        let (key, value, timestamp) = (record.key, record.value, record.timestamp);
+        let headers = read_headers(&record.headers);
+        let read = GlobalRecord { key, value, timestamp, headers: &headers };
+        let TopicPartition { topic, partition } = partition;
+        let why = match self.globals.apply(topic, &read) {
+            Ok(true) => return Ok(()),
+            Ok(false) => "its key is null".to_string(),
+            Err(Unreadable { is_key, error }) => {
+                let task = TaskId { subtopology: 0, partition: *partition };
+                let (partition, offset) = (*partition, record.offset);
+                let bad =
+                    BadRecord { task, topic, partition, offset, timestamp, key, value, is_key };
+                let why = error.to_string();
+                self.policy.decide(&bad, error)?;
+                why
+            }
+        };
+        self.dropped += 1;
+        if self.dropped.is_power_of_two() {
+            let (dropped, offset) = (self.dropped, record.offset);
+            tracing::warn!(
+                dropped,
+                topic = &**topic,
+                partition,
+                offset,
+                "record of a global table dropped: {why}"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// The offsets that were asked for.
+fn listed(
+    answer: Option<
+        std::result::Result<Results<TopicPartition, ListedOffset>, kstreams_client::ClientError>,
+    >,
+) -> Result<BTreeMap<TopicPartition, i64>> {
+    let Some(answer) = answer else { return Ok(BTreeMap::new()) };
+    let mut offsets = BTreeMap::new();
+    for (partition, listed) in answer.map_err(client_error)? {
+        let failed = |error| client_error(error).context(format!("reading {partition}"));
+        offsets.insert(partition.clone(), listed.map_err(failed)?.offset);
+    }
+    Ok(offsets)
+}

@@ -1,0 +1,30 @@
+//! The OS thread that keeps the global tables of a process up to date.
+
+use super::global_reader::GlobalReader;
+use super::shared::Shared;
+use crate::error::{Error, ErrorKind, Result};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long it sleeps if nobody wakes it.
+const NAP: Duration = Duration::from_millis(100);
+
+/// Runs until the application closes; a failure stops the application.
+pub(super) fn run(mut reader: GlobalReader, shared: &Arc<Shared>) {
+    let turns = AssertUnwindSafe(|| -> Result<()> {
+        while !shared.is_closing() {
+            reader.run_once()?;
+            reader.client().wait(NAP);
+        }
+        Ok(())
+    });
+    // Serdes are user code, they may panic.
+    let result = catch_unwind(turns).unwrap_or_else(|_| {
+        Err(Error::new(ErrorKind::Processing, "the thread of the global tables panicked"))
+    });
+    if let Err(error) = result {
+        tracing::error!("global tables cannot be read: {error}");
+        shared.thread_failed(error);
+    }
+}

@@ -1,0 +1,205 @@
+//! Stores of global tables: the whole of a topic, shared by all threads of the process.
+//!
+//! One reader fills them (`runtime/global_thread.rs`), all tasks look things up. They are in memory: each start reads the topics
+//! from their beginning.
+
+use super::codec::KeyValueSerdes;
+use super::layout::timestamped_value;
+use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::record::Headers;
+use crate::serde::{At, Presence, deserialize_nullable};
+use byteview::ByteView;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// A record of a global table's topic.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GlobalRecord<'a> {
+    pub(crate) key: Option<&'a [u8]>,
+    pub(crate) value: Option<&'a [u8]>,
+    pub(crate) timestamp: i64,
+    pub(crate) headers: &'a Headers,
+}
+
+/// Tells whether the serdes of a global table can read a record.
+pub(crate) trait GlobalCheck: Send + Sync {
+    /// Whether the record has a key; an error if it cannot be read.
+    fn check(&self, topic: &str, record: &GlobalRecord<'_>) -> Result<bool, Unreadable>;
+}
+
+/// A record that the serdes cannot read.
+#[derive(Debug)]
+pub(crate) struct Unreadable {
+    /// Whether it is the key (else: the value).
+    pub(crate) is_key: bool,
+    pub(crate) error: BoxError,
+}
+
+impl<K: 'static, V: 'static> GlobalCheck for KeyValueSerdes<K, V> {
+    fn check(&self, topic: &str, record: &GlobalRecord<'_>) -> Result<bool, Unreadable> {
+        let unreadable = |is_key| move |error| Unreadable { is_key, error };
+        let at = |is_key| At { topic, headers: record.headers, is_key };
+        if record.key.is_none() {
+            return Ok(false);
+        }
+        let key = deserialize_nullable(&*self.key, &at(true), record.key);
+        let key = key.map_err(unreadable(true))?;
+        if let Some(value) = record.value {
+            self.value.deserialize(&at(false), value).map_err(unreadable(false))?;
+        }
+        Ok(!self.key.is_null(&key))
+    }
+}
+
+/// The description of a global table's store.
+#[derive(Clone)]
+pub(crate) struct GlobalSpec {
+    pub(crate) name: Arc<str>,
+    pub(crate) topic: Arc<str>,
+    pub(crate) check: Arc<dyn GlobalCheck>,
+}
+
+impl fmt::Debug for GlobalSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GlobalSpec").field("name", &self.name).field("topic", &self.topic).finish()
+    }
+}
+
+/// The content of one global table: values behind their timestamps, as in other tables.
+#[derive(Debug, Default)]
+pub(crate) struct GlobalStore(RwLock<BTreeMap<ByteView, ByteView>>);
+
+impl GlobalStore {
+    fn get(&self, key: &[u8]) -> Option<ByteView> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
+    fn put(&self, key: &[u8], value: Option<&[u8]>, timestamp: i64) {
+        let mut entries = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(value) = value else {
+            entries.remove(key);
+            return;
+        };
+        let mut bytes = Vec::with_capacity(size_of::<i64>() + value.len());
+        timestamped_value::put_timestamp(timestamp, &mut bytes);
+        bytes.extend_from_slice(value);
+        entries.insert(key.into(), bytes.into());
+    }
+}
+
+/// All global tables of a process.
+#[derive(Debug, Default)]
+pub(crate) struct GlobalStores {
+    stores: Vec<(GlobalSpec, Arc<GlobalStore>)>,
+    is_filled: AtomicBool,
+}
+
+impl GlobalStores {
+    pub(crate) fn new(specs: &[GlobalSpec]) -> Self {
+        let stores: Vec<_> = specs.iter().map(|spec| (spec.clone(), Arc::default())).collect();
+        GlobalStores { is_filled: AtomicBool::new(stores.is_empty()), stores }
+    }
+
+    /// Whether the tables were read to where their topics ended at the start; no task runs before.
+    pub(crate) fn are_filled(&self) -> bool {
+        self.is_filled.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn become_filled(&self) {
+        self.is_filled.store(true, Ordering::Release);
+    }
+
+    /// The topics behind the tables.
+    pub(crate) fn topics(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.stores.iter().map(|(spec, _)| &spec.topic)
+    }
+
+    /// Applies a record to the tables of its topic. False if it was left out because it has no key.
+    ///
+    /// # Errors
+    /// When the serdes of a table cannot read it; it is not applied then.
+    pub(crate) fn apply(&self, topic: &str, record: &GlobalRecord<'_>) -> Result<bool, Unreadable> {
+        let mut is_applied = false;
+        for (spec, store) in self.stores.iter().filter(|(spec, _)| *spec.topic == *topic) {
+            if let (true, Some(key)) = (spec.check.check(topic, record)?, record.key) {
+                store.put(key, record.value, record.timestamp);
+                is_applied = true;
+            }
+        }
+        Ok(is_applied)
+    }
+
+    /// A table, to be read with these serdes.
+    pub(crate) fn open<K, V>(
+        &self,
+        name: &str,
+        serdes: &KeyValueSerdes<K, V>,
+    ) -> Result<GlobalTable<K, V>> {
+        let found = self.stores.iter().find(|(spec, _)| *spec.name == *name);
+        let (spec, store) =
+            found.ok_or_else(|| Error::topology(format!("there is no global table {name}")))?;
+        let (topic, store) = (spec.topic.clone(), store.clone());
+        Ok(GlobalTable { name: spec.name.clone(), topic, store, serdes: serdes.clone() })
+    }
+}
+
+/// A global table in a task.
+pub(crate) struct GlobalTable<K, V> {
+    name: Arc<str>,
+    topic: Arc<str>,
+    store: Arc<GlobalStore>,
+    serdes: KeyValueSerdes<K, V>,
+}
+
+static NO_HEADERS: Headers = Headers::new();
+
+impl<K: 'static, V: 'static> GlobalTable<K, V> {
+    /// The value of a key and its timestamp.
+    pub(crate) fn get(&self, key: &K) -> Result<Option<(V, i64)>> {
+        let at = |is_key| At { topic: &self.topic, headers: &NO_HEADERS, is_key };
+        let failed = |what: &str, error: BoxError| {
+            let message = format!("global table {}: cannot {what}", self.name);
+            Error::new(ErrorKind::BadRecord, message).with_source(error)
+        };
+        let mut bytes = Vec::new();
+        let presence = self.serdes.key.serialize(&at(true), key, &mut bytes);
+        if presence.map_err(|error| failed("write the key", error))? == Presence::Null {
+            return Ok(None);
+        }
+        let Some(found) = self.store.get(&bytes) else { return Ok(None) };
+        let too_short = || failed("read a value", "it has no timestamp".into());
+        let (timestamp, value) = timestamped_value::split(&found).ok_or_else(too_short)?;
+        let value = self.serdes.value.deserialize(&at(false), value);
+        Ok(Some((value.map_err(|error| failed("read a value", error))?, timestamp)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serde::DefaultSerde;
+
+    #[test]
+    fn records_are_checked_before_they_are_applied() {
+        let serdes = KeyValueSerdes { key: i64::default_serde(), value: String::default_serde() };
+        let spec =
+            GlobalSpec { name: "g".into(), topic: "t".into(), check: Arc::new(serdes.clone()) };
+        let stores = GlobalStores::new(&[spec]);
+        let table = stores.open("g", &serdes).expect("opens");
+        let record = |key, value| GlobalRecord { key, value, timestamp: 7, headers: &NO_HEADERS };
+        let key = 1i64.to_be_bytes();
+        assert!(stores.apply("t", &record(Some(&key), Some(b"a"))).expect("applied"));
+        assert_eq!(table.get(&1).expect("read"), Some(("a".into(), 7)));
+        assert!(stores.apply("t", &record(Some(b"short"), Some(b"b"))).is_err());
+        assert!(stores.apply("t", &record(Some(&key), Some(b"\xff"))).is_err());
+        assert!(!stores.apply("t", &record(None, Some(b"b"))).expect("left out"));
+        assert_eq!(table.get(&1).expect("read"), Some(("a".into(), 7)));
+        assert!(stores.apply("t", &record(Some(&key), None)).expect("applied"));
+        assert_eq!(table.get(&1).expect("read"), None);
+        assert!(stores.open("h", &serdes).is_err());
+        assert!(!stores.are_filled());
+        assert!(GlobalStores::new(&[]).are_filled());
+    }
+}
