@@ -83,11 +83,7 @@ impl<P: Processor + ?Sized> Schedules<P> {
     }
 
     /// Takes the callbacks that are due, the earliest first, and moves their schedules on.
-    fn take_due(
-        &self,
-        kind: PunctuationType,
-        now: i64,
-    ) -> Vec<Due<P>> {
+    fn take_due(&self, kind: PunctuationType, now: i64) -> Vec<Due<P>> {
         let mut schedules = self.0.borrow_mut();
         schedules.retain(|schedule| !schedule.cancelled.get());
         let mut due = Vec::new();

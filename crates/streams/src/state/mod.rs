@@ -30,7 +30,6 @@ pub(crate) use self::codec::{KeyValueSerdes, TableChange};
 pub(crate) use self::directory::{DirectoryLock, StateDirectory, clean_up};
 pub use self::global::GlobalTable;
 pub(crate) use self::global::{GlobalRecord, GlobalSpec, GlobalStores, Unreadable};
-#[allow(unused_imports, reason = "for the operators of stream-stream joins")]
 pub(crate) use self::join_list::{JoinList, JoinListStore, JoinSide};
 pub use self::key_value::{Entries, KeyValueStore, TimestampedKeyValueStore};
 pub(crate) use self::kind::StoreKind;

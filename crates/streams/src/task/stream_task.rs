@@ -69,9 +69,7 @@ impl StreamTask {
         context.set_wall_clock(wall_clock);
         let used = graph.stores_of(id.subtopology);
         let specs = graph.stores.iter().filter(|spec| used.contains(&spec.name));
-        let specs = specs.map(|spec| {
-            (spec.clone(), ChangelogTopic::of(app, spec).map(|changelog| changelog.name))
-        });
+        let specs = specs.map(|spec| (spec.clone(), ChangelogTopic::name_of(app, spec)));
         let stores = StoreSet::open(app, specs, backends, plan.rules.compatibility, budget)?;
         let instantiate =
             AssertUnwindSafe(|| graph.instantiate(id.subtopology, &context, &stores, &collector));
