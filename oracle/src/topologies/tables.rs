@@ -18,6 +18,7 @@ pub(super) fn cases() -> Vec<Case> {
         text("st_inner", stream_inner),
         text("st_left", stream_left),
         text("st_left_rekeyed", stream_left_rekeyed),
+        text("st_versioned", stream_versioned),
         text("gt_inner", global_inner),
         text("gt_left", global_left),
         text("tt_inner", inner),
@@ -26,6 +27,7 @@ pub(super) fn cases() -> Vec<Case> {
         text("tt_filtered", filtered),
         text("suppress_time_limit", suppress_time_limit),
         text("suppress_max_records", suppress_max_records),
+        text("tt_versioned", left_versioned),
         text("fk_inner", foreign_inner),
         text("fk_left", foreign_left),
     ]
@@ -252,4 +254,27 @@ fn suppress_max_records() -> Result<Topology> {
     let limit = Suppressed::until_time_limit(Duration::from_secs(1)).max_records(3);
     let calm = stored(&builder, "a", "st").suppress(limit);
     out(builder, &calm)
+}
+
+/// A versioned table with 60 ms of history.
+fn versioned(builder: &StreamsBuilder, topic: &str, store: &str) -> Table {
+    builder.table(topic, Consumed::new(), history(store))
+}
+
+fn history<K: DefaultSerde>(store: &str) -> Materialized<K, String> {
+    Materialized::versioned(store, Duration::from_millis(60))
+}
+
+fn left_versioned() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let (a, b) = (versioned(&builder, "a", "va"), versioned(&builder, "b", "vb"));
+    out(builder, &a.left_join(&b, |a, b| cat(Some(a), b)))
+}
+
+fn stream_versioned() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let a = stream(&builder, "a");
+    let b = builder.table::<Text, String>("b", Consumed::new(), history("vt"));
+    a.left_join_table(&b, found, Joined::new()).to("out", Produced::new());
+    builder.build()
 }

@@ -240,6 +240,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
             own.clone(),
         ));
         let (left, right) = (self.view(), other.view());
+        let (left_past, right_past) = (plan.is_versioned(self.node), plan.is_versioned(other.node));
         let topics = PseudoTopics::new(names.registration.as_str().into());
         let token = subscription_token(&names.store, &serdes.key, &topics);
         let lookup_kind = operator_kind::<(Option<KO>, Subscription<K>), (K, Response<VO>)>(
@@ -253,7 +254,10 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
         );
         let resolver = operator_kind::<(K, Response<VO>), (K, Option<R>)>(resolver);
         let join = ForeignKeyJoinNode {
-            send: NamedKind(names.send, send_kind(kind, foreign_key, &serdes, &topics)),
+            send: NamedKind(
+                names.send,
+                send_kind((kind, left_past), foreign_key, &serdes, &topics),
+            ),
             registration: registration(
                 (&names.registration, names.registration_sink, names.registration_source),
                 &serdes,
@@ -263,7 +267,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
             lookup: ReadingKind { name: names.lookup, kind: lookup_kind, reads: right.stores },
             foreign_change: NamedKind(
                 names.foreign_change,
-                foreign_change_kind(&serdes, &topics, token),
+                foreign_change_kind(right_past, &serdes, &topics, token),
             ),
             response: response(
                 (&names.response, names.response_sink, names.response_source),
@@ -325,7 +329,7 @@ fn subscription_token<K: Clone + 'static>(
 }
 
 fn send_kind<K, V, KO, VO, E>(
-    kind: ForeignJoin,
+    (kind, ignores_past): (ForeignJoin, bool),
     foreign_key_of: E,
     serdes: &Serdes<K, V, KO, VO>,
     topics: &PseudoTopics,
@@ -341,7 +345,7 @@ where
         foreign_key: serdes.foreign_key.clone(),
         topics: topics.clone(),
     };
-    let factory = send::<K, V, KO, E>(kind, false, foreign_key_of, serdes);
+    let factory = send::<K, V, KO, E>(kind, ignores_past, foreign_key_of, serdes);
     operator_kind::<(K, Change<V>), (Option<KO>, Subscription<K>)>(factory)
 }
 
@@ -360,6 +364,7 @@ where
 }
 
 fn foreign_change_kind<K, V, KO, VO>(
+    ignores_past: bool,
     serdes: &Serdes<K, V, KO, VO>,
     topics: &PseudoTopics,
     token: SubscriptionToken<K>,
@@ -370,7 +375,7 @@ where
     VO: Clone + 'static,
 {
     let foreign_key = serdes.foreign_key.clone();
-    let factory = foreign_change::<K, KO, VO>(false, foreign_key, topics.clone(), token);
+    let factory = foreign_change::<K, KO, VO>(ignores_past, foreign_key, topics.clone(), token);
     operator_kind::<(KO, Change<VO>), (K, Response<VO>)>(factory)
 }
 

@@ -47,7 +47,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
         };
         let own = TableOwnStore::default();
         own.set(token);
-        let serdes = token.0.serdes;
+        let serdes = token.serdes();
         let (parent, kind) = match self.rekeyed {
             true => {
                 let value = Arc::new(OptionSerde::new(serdes.value.clone())) as SerdeRef<_>;
@@ -70,7 +70,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
             false => (self.node, to_table_kind::<K, V, T>(serdes, own)),
         };
         let is_stored = materialized.name.is_some();
-        let facts = TableFacts::with_store(OldValues::Source, token.0.spec.clone(), is_stored);
+        let facts = TableFacts::with_store(OldValues::Source, token.spec().clone(), is_stored);
         let node = plan.add_table(name, PlanKind::Table(kind, Vec::new()), vec![parent], facts);
         KTable::stored(plan.clone(), node, token, materialized.name)
     }

@@ -119,7 +119,7 @@ impl<K: 'static, V: 'static> KTable<K, V> {
         token: TableToken<K, V>,
         queryable: Option<String>,
     ) -> Self {
-        let KeyValueSerdes { key, value } = token.0.serdes.clone();
+        let KeyValueSerdes { key, value } = token.serdes().clone();
         let owner = plan.clone();
         let table = KTable::new(plan, node, Some(key), Some(value), move || {
             owner.store_table(node);
@@ -204,8 +204,8 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
         self.own.set(token);
         let is_needed =
             materialized.name.is_some() || !matches!(unnamed, UnnamedStore::IfNeeded(_));
-        self.plan.store_table_in(self.node, token.0.spec.clone(), is_needed);
-        let KeyValueSerdes { key, value } = token.0.serdes.clone();
+        self.plan.store_table_in(self.node, token.spec().clone(), is_needed);
+        let KeyValueSerdes { key, value } = token.serdes().clone();
         let queryable = materialized.name;
         KTable { key: Some(key), value: Some(value), unstored: None, queryable, ..self }
     }
@@ -278,7 +278,9 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
         F: Fn(&K, &V) -> Result<bool, BoxError> + Send + Sync + 'static,
     {
         let mapping = move |key: &K, value: V| Ok(predicate(key, &value)?.then_some(value));
-        let filtered = self.mapped(prefix::TABLE_FILTER, mapping, true);
+        // The past of a versioned table is not told by the latest value.
+        let ends_nothing = !self.plan.is_versioned(self.node);
+        let filtered = self.mapped(prefix::TABLE_FILTER, mapping, ends_nothing);
         // With the value before at hand a filter says nothing when nothing becomes nothing; it is not worth a store.
         self.plan.send_old_values_if_free(self.node, filtered.node);
         KTable { value: self.value.clone(), ..filtered }
@@ -441,6 +443,10 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
         let name = plan.processor_name(suppressed.name.clone(), prefix::SUPPRESS);
         let store = suppressed.name.map(|name| format!("{name}-store"));
         let store = plan.store_name(store, prefix::SUPPRESS);
+        if plan.is_versioned(self.node) {
+            plan.fail("suppress() is for tables that are not versioned");
+            return KTable::void(plan.clone(), self.node);
+        }
         let wait = match suppressed.wait {
             Some(wait) => Some(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)),
             None => plan.window_grace(self.node),
@@ -519,7 +525,8 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
             return KGroupedTable::new(plan.clone(), self.node, grouped.name, None);
         };
         let serdes = GroupSerdes { key: key.clone(), value: value.clone() };
-        let factory = table_group::<K, V, K2, V2, F>(selector, serdes);
+        let ignores_past = plan.is_versioned(self.node);
+        let factory = table_group::<K, V, K2, V2, F>(selector, serdes, ignores_past);
         let kind = operator_kind::<(K, Change<V>), (K2, Change<V2>)>(factory);
         let node = plan.add(node_name, PlanKind::Node(kind), vec![self.node]);
         plan.send_old_values(self.node, true);
@@ -555,11 +562,19 @@ pub(super) fn table_token<K: 'static, V: 'static>(
         plan.fail_without_serdes(&format!("the store {name}"));
         return None;
     };
+    let (kind, format) = match materialized.history {
+        Some(history) => (StoreKind::versioned(history), StoreFormat::Plain),
+        None => (StoreKind::KeyValue, StoreFormat::Timestamped),
+    };
     let spec = StoreSpec {
         persistent: materialized.persistent,
         logging: materialized.logging.clone(),
         caching: materialized.caching,
-        ..StoreSpec::new::<K, V>(name, StoreFormat::Timestamped)
+        ..StoreSpec::of::<K, V>(name, kind, format)
     };
-    Some(TableToken(StoreToken::new(spec, KeyValueSerdes { key, value })))
+    let serdes = KeyValueSerdes { key, value };
+    Some(match materialized.history {
+        Some(_) => TableToken::Versioned(StoreToken::new(spec, serdes)),
+        None => TableToken::Latest(StoreToken::new(spec, serdes)),
+    })
 }

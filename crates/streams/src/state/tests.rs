@@ -46,7 +46,9 @@ impl<S: StoreType> Bench<S> {
             read_cache: Budget::new(read_cache),
         };
         let id = TaskId { subtopology: 0, partition: 0 };
-        let task = Rc::new(TaskContext::new("app".into(), id, Compatibility::Correct));
+        let compatibility = Compatibility::Correct;
+        let task = TaskContext::new("app".into(), id, compatibility, Arc::default());
+        let task = Rc::new(task);
         let mut bench = Bench { token, dir, budget, task, set: None, store: None, offset: 0 };
         let backends = TaskBackends::new(bench.path());
         bench.reopen(backends);
@@ -123,7 +125,9 @@ impl<S: StoreType> Bench<S> {
             let mut restored = Restored::begin(spec, &mut backends).expect("begins");
             let mut batch = RestoreBatch::new(bench.budget.read_cache.clone());
             for (key, value, timestamp) in part {
-                let taken = restored.take(&mut batch, key, value.as_deref(), *timestamp);
+                let origin = || unreachable!("only suppression buffers ask");
+                let value = value.as_deref();
+                let taken = restored.take(&mut batch, key, value, *timestamp, origin);
                 taken.expect("takes");
                 offset += 1;
             }
