@@ -209,12 +209,14 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
             true => plan.repartition_for_join(self.node, joined.name.as_deref(), &key, &value),
             false => self.node,
         };
+        plan.copartition(&[parent, table.node]);
         let name = plan.name(joined.name, prefix);
         let view = table.view();
         let (stores, nulls) = (view.stores.clone(), Grouping { key: key.clone(), value });
         let factory = stream_table_join::<K, V, T, R, F>(lookup, nulls, view, joiner);
         let kind = PlanKind::Reader(operator_kind::<(K, V), (K, R)>(factory), stores);
         let node = plan.add(name, kind, vec![parent]);
+        plan.join_with(node, table.node);
         if lookup == Lookup::Left {
             plan.want_null_keys(node);
         }

@@ -158,6 +158,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
         if kind == JoinKind::Outer {
             plan.send_old_values(other.node, true);
         }
+        plan.copartition(&[self.node, other.node]);
         let (left, right) = (self.view(), other.view());
         let joiner = Arc::new(joiner);
         let mirrored = joiner.clone();

@@ -1,6 +1,7 @@
 //! Builds a topology node by node: the Processor API's way, and the end of the DSL's.
 
 use super::consumed::Consumed;
+use super::copartition::{self, Copartition};
 use super::erased::{EdgeType, NodeFactory, node_factory};
 use super::internal_topics::RepartitionTopic;
 use super::names::check_name;
@@ -74,6 +75,7 @@ pub struct TopologyBuilder {
     by_name: BTreeMap<Arc<str>, usize>,
     stores: Vec<StoreSpec>,
     globals: Vec<GlobalSpec>,
+    copartition: Vec<Copartition>,
     source_topics: BTreeMap<Arc<str>, usize>,
     repartition_topics: BTreeMap<Arc<str>, RepartitionTopic>,
     /// The first mistake; `build` reports it.
@@ -164,12 +166,15 @@ impl TopologyBuilder {
             self.check_edges(index, node)?;
         }
         let subtopologies = group(&self.nodes);
+        let copartition = copartition::united(self.copartition);
+        copartition::check(&copartition, &self.repartition_topics)?;
         Ok(Topology(Arc::new(Graph {
             nodes: self.nodes,
             stores: self.stores,
             globals: self.globals,
             repartition_topics: self.repartition_topics,
             subtopologies,
+            copartition,
         })))
     }
 
@@ -287,6 +292,11 @@ impl TopologyBuilder {
         {
             node.stores.push(store.clone());
         }
+    }
+
+    /// Tells topics that must have equally many partitions.
+    pub(crate) fn add_copartition(&mut self, topics: Copartition) {
+        self.copartition.push(topics);
     }
 
     /// Makes a source and the node below it a global table.

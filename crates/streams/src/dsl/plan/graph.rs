@@ -21,6 +21,8 @@ use std::sync::Arc;
 pub(crate) struct Plan {
     pub(super) nodes: Vec<PlanNode>,
     names: Names,
+    /// Nodes whose source topics must have equally many partitions.
+    pub(super) copartition: Vec<Vec<PlanId>>,
     /// The first mistake; `build` reports it.
     pub(super) mistake: Option<String>,
 }
@@ -69,6 +71,7 @@ impl PlanRef {
             table: None,
             wants_null_keys: false,
             window_grace: None,
+            joined_with: None,
             repartitioned: None,
         });
         PlanId(plan.nodes.len() - 1)
@@ -233,6 +236,16 @@ impl PlanRef {
         }
         let graces = parents.into_iter().map(|parent| self.window_grace(parent));
         graces.collect::<Option<Vec<i64>>>()?.into_iter().max()
+    }
+
+    /// Brings the records of nodes together by their keys: their topics must have equally many partitions.
+    pub(crate) fn copartition(&self, nodes: &[PlanId]) {
+        self.0.borrow_mut().copartition.push(nodes.to_vec());
+    }
+
+    /// Tells that the records of a node are also partitioned as those of `other` are: what it is joined with.
+    pub(crate) fn join_with(&self, id: PlanId, other: PlanId) {
+        self.with_node(id, |node| node.joined_with = Some(other));
     }
 
     /// Keeps records without a key for a join that has results for them: no repartition topic above it drops them.

@@ -2,12 +2,12 @@
 
 use super::graph::Plan;
 use super::node::{
-    ForeignKeyJoinNode, KeyFilter, NamedKind, PlanKind, PlanNode, ReadingKind, RepartitionNode,
-    TableJoinNode,
+    ForeignKeyJoinNode, KeyFilter, NamedKind, PlanId, PlanKind, PlanNode, ReadingKind,
+    RepartitionNode, TableJoinNode,
 };
 use crate::error::{Error, Result};
 use crate::topology::{NodeKind, RepartitionTopic, Topology, TopologyBuilder};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Writes the nodes in the order in which they were asked for; parents come first by construction.
@@ -69,7 +69,45 @@ pub(super) fn lower(plan: &Plan) -> Result<Topology> {
         builder.locate(node.location);
         outputs.push(output);
     }
+    for nodes in &plan.copartition {
+        let topics = nodes.iter().flat_map(|&node| sources_of(plan, node)).collect();
+        builder.add_copartition(topics);
+    }
+    for node in &plan.nodes {
+        if let PlanKind::ForeignKeyJoin(join) = &node.kind {
+            for (table, messages) in node.parents.iter().zip([&join.response, &join.registration]) {
+                let mut topics = sources_of(plan, *table);
+                topics.insert(messages.topic.clone());
+                builder.add_copartition(topics);
+            }
+        }
+    }
     builder.build()
+}
+
+/// The topics by which the records of a node are partitioned.
+fn sources_of(plan: &Plan, id: PlanId) -> BTreeSet<Arc<str>> {
+    let node = &plan.nodes[id.0];
+    let topics = |kind: &NodeKind| match kind {
+        NodeKind::Source(source) => source.topics.iter().cloned().collect(),
+        _ => BTreeSet::new(),
+    };
+    match &node.kind {
+        PlanKind::Source(kind) => topics(kind),
+        PlanKind::TableSource(table) => topics(&table.source.1),
+        PlanKind::GlobalTable(..) => BTreeSet::new(),
+        PlanKind::Repartition(repartition) => [repartition.topic_name.clone()].into(),
+        PlanKind::ForeignKeyJoin(join) => {
+            let left = node.parents.first().map(|&left| sources_of(plan, left));
+            let mut topics = left.unwrap_or_default();
+            topics.insert(join.response.topic.clone());
+            topics
+        }
+        _ => {
+            let parents = node.parents.iter().chain(&node.joined_with);
+            parents.flat_map(|&parent| sources_of(plan, parent)).collect()
+        }
+    }
 }
 
 /// Above which nodes there is a join, near or far, that wants records without a key.

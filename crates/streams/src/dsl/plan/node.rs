@@ -20,6 +20,8 @@ pub(crate) struct PlanNode {
     pub(crate) table: Option<TableFacts>,
     /// Whether the node wants records without a key: a left or outer join.
     pub(crate) wants_null_keys: bool,
+    /// The table that it reads and does not hang on.
+    pub(crate) joined_with: Option<PlanId>,
     /// How long after the end of a window its result may still change, in milliseconds: a windowed aggregation.
     pub(crate) window_grace: Option<i64>,
     /// The repartition topic that was last put behind the node for a join.
