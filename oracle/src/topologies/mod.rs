@@ -3,12 +3,14 @@
 mod aggregations;
 mod papi;
 mod stateless;
+mod stream_joins;
 mod tables;
+mod windows;
 
 use crate::lines::Kind;
 use kstreams::prelude::*;
 
-type Text = Option<String>;
+pub(crate) type Text = Option<String>;
 
 /// A topology: its name, how its output values are shown, and how it is built.
 pub(crate) struct Case {
@@ -23,10 +25,17 @@ pub(crate) fn find(name: &str) -> std::result::Result<Case, String> {
 }
 
 pub(crate) fn all() -> Vec<Case> {
-    [stateless::cases(), tables::cases(), aggregations::cases(), papi::cases()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        stateless::cases(),
+        tables::cases(),
+        aggregations::cases(),
+        windows::cases(),
+        stream_joins::cases(),
+        papi::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// A topology with values of text.
@@ -40,11 +49,11 @@ fn long(name: &'static str, build: fn() -> Result<Topology>) -> Case {
 }
 
 /// Keys and values of text, both may be null.
-fn stream(builder: &StreamsBuilder, topic: &str) -> KStream<Text, Text> {
+pub(crate) fn stream(builder: &StreamsBuilder, topic: &str) -> KStream<Text, Text> {
     builder.stream(topic, Consumed::new())
 }
 
 /// The first character.
-fn first(value: &Text) -> Text {
+pub(crate) fn first(value: &Text) -> Text {
     value.as_ref().map(|value| value.chars().take(1).collect())
 }

@@ -28,6 +28,7 @@ pub(super) fn cases() -> Vec<Case> {
         text("suppress_time_limit", suppress_time_limit),
         text("suppress_max_records", suppress_max_records),
         text("tt_versioned", left_versioned),
+        text("three_way", three_way),
         text("fk_inner", foreign_inner),
         text("fk_left", foreign_left),
     ]
@@ -276,5 +277,22 @@ fn stream_versioned() -> Result<Topology> {
     let a = stream(&builder, "a");
     let b = builder.table::<Text, String>("b", Consumed::new(), history("vt"));
     a.left_join_table(&b, found, Joined::new()).to("out", Produced::new());
+    builder.build()
+}
+
+fn three_way() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let (a, b) = (stream(&builder, "a"), stream(&builder, "b"));
+    let windows = JoinWindows::of(millis(6)).grace(millis(6));
+    let joiner = |a: &Text, b: &Text| cat(a.as_ref(), b.as_ref());
+    let joined = a.join(&b, joiner, windows, StreamJoined::new());
+    let c = builder.table::<Text, String>("c", Consumed::new(), Materialized::new());
+    joined
+        .left_join_table(&c, |ab, c| cat(Some(ab), c), Joined::new())
+        .group_by_key(Grouped::new())
+        .count(Materialized::new())
+        .to_stream()
+        .map_values(|n| n.map(|n| format!("n{n}")))
+        .to("out", Produced::new());
     builder.build()
 }

@@ -16,6 +16,8 @@ pub enum ValueKind {
     },
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// Some of these words, with commas between.
+    Choices(&'static [&'static str]),
 }
 
 /// One setting.
@@ -46,6 +48,12 @@ impl ConfigKey {
                 }
             }
             ValueKind::Choice(words) if words.contains(&value) => return Ok(()),
+            ValueKind::Choices(words)
+                if value.split(',').all(|word| words.contains(&word.trim())) =>
+            {
+                return Ok(());
+            }
+            ValueKind::Choices(words) => format!("some of {}", words.join(", ")),
             ValueKind::Choice(words) => format!("one of {}", words.join(", ")),
         };
         Err(Error::config(format!("{} cannot be {value:?}: it takes {wanted}", self.name)))

@@ -104,6 +104,13 @@ pub const KEYS: &[ConfigKey] = &[
         "log-and-fail",
         "What happens to a record that cannot be read.",
     ),
+    number(
+        "emit.interval.ms",
+        0,
+        MAX,
+        "0",
+        "Least time in ms of the wall clock between two looks for final results of windows and joins; default with compatibility = java-4.4: 1000.",
+    ),
     number("fetch.max.bytes", 1 << 10, MAX_INT, "52428800", "Bytes that one fetch may bring."),
     number(
         "fetch.max.wait.ms",
@@ -231,12 +238,17 @@ pub const KEYS: &[ConfigKey] = &[
         "300000",
         "Time in ms that a task may wait for the brokers, or go without a commit that succeeds, before it fails.",
     ),
-    choice(
-        "topology.optimization",
-        &["none"],
-        "none",
-        "Optimizations of the topology; none is there yet.",
-    ),
+    ConfigKey {
+        name: "topology.optimization",
+        kind: ValueKind::Choices(&[
+            "none",
+            "all",
+            "merge.repartition.topics",
+            "single.store.self.join",
+        ]),
+        default: Some("none"),
+        doc: "Optimizations of the topology, for StreamsBuilder::build_with.",
+    },
     ConfigKey {
         name: "transaction.timeout.ms",
         kind: ValueKind::Number { min: 1, max: MAX_INT },

@@ -12,7 +12,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-pub(crate) use self::compatibility::Compatibility;
+pub(crate) use self::compatibility::{Compatibility, OperatorRules};
 pub use self::key::{ConfigKey, ValueKind};
 pub use self::keys::KEYS;
 pub(crate) use self::settings::{Guarantee, Settings};

@@ -1,6 +1,6 @@
 //! The settings as the runtime reads them: typed and checked together.
 
-use super::{Compatibility, StreamsConfig, keys};
+use super::{Compatibility, OperatorRules, StreamsConfig, keys};
 use crate::error::{Error, Result};
 use crate::state::{Budget, StoreBudget};
 use crate::task::{
@@ -43,10 +43,13 @@ pub(crate) struct Settings {
     pub(crate) replication_factor: i16,
     pub(crate) state_cleanup_delay: Duration,
     pub(crate) task_timeout: Duration,
-    pub(crate) compatibility: Compatibility,
+    pub(crate) rules: OperatorRules,
     pub(crate) source: SourceSettings,
     pub(crate) wire: WireSettings,
 }
+
+/// How often Java looks for final results.
+const JAVA_EMIT_INTERVAL_MS: i64 = 1000;
 
 impl Settings {
     /// What the stores of one stream thread may take.
@@ -125,14 +128,23 @@ impl Settings {
             replication_factor: values.number("replication.factor")? as i16,
             state_cleanup_delay: values.time("state.cleanup.delay.ms")?,
             task_timeout: values.time("task.timeout.ms")?,
-            compatibility: match values.text("compatibility")? {
-                "java-4.4" => Compatibility::Java44,
-                _ => Compatibility::Correct,
-            },
+            rules: operator_rules(&values)?,
             source: source_settings(&values)?,
             wire: wire_settings(&values)?,
         })
     }
+}
+
+fn operator_rules(values: &Values<'_>) -> Result<OperatorRules> {
+    let compatibility = match values.text("compatibility")? {
+        "java-4.4" => Compatibility::Java44,
+        _ => Compatibility::Correct,
+    };
+    let emit_interval = match compatibility {
+        Compatibility::Java44 if !values.0.is_set("emit.interval.ms") => JAVA_EMIT_INTERVAL_MS,
+        _ => values.number("emit.interval.ms")?,
+    };
+    Ok(OperatorRules { compatibility, emit_interval })
 }
 
 fn transaction_timeout(config: &StreamsConfig) -> Result<Option<Duration>> {

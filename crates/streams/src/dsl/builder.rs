@@ -2,9 +2,12 @@
 
 use super::global_table::GlobalKTable;
 use super::options::Materialized;
-use super::plan::{OldValues, PlanKind, PlanRef, TableFacts, TableSourceNode, prefix};
+use super::plan::{
+    OldValues, Optimizations, PlanKind, PlanRef, TableFacts, TableSourceNode, prefix,
+};
 use super::stream::KStream;
 use super::table::{KTable, table_token};
+use crate::config::StreamsConfig;
 use crate::error::Result;
 use crate::operators::{Change, TableOwnStore, table_source};
 use crate::state::{GlobalSpec, KeyValueSerdes};
@@ -185,7 +188,17 @@ impl StreamsBuilder {
     /// The first mistake, with the line of the program where it is: two nodes of one name, a missing serde, a store of two
     /// types, one topic read with two types.
     pub fn build(&self) -> Result<Topology> {
-        self.plan.lower()
+        self.plan.lower(Optimizations::default())
+    }
+
+    /// The same with the optimizations that the setting `topology.optimization` asks for: with `all`, repartition topics that take the
+    /// same records become one, and a stream that is joined with itself is stored once. That changes names, topics and state: decide it
+    /// before the first start.
+    ///
+    /// # Errors
+    /// As [`Self::build`].
+    pub fn build_with(&self, config: &StreamsConfig) -> Result<Topology> {
+        self.plan.lower(Optimizations::of(config.get("topology.optimization").unwrap_or_default()))
     }
 }
 

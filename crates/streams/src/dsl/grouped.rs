@@ -1,11 +1,14 @@
 //! `KGroupedStream`: a stream by key, on its way to a table.
 
+use super::aggregations::{counting, folding, reducing};
 use super::options::Materialized;
 use super::plan::{OldValues, PlanId, PlanKind, PlanRef, RepartitionOptions, TableFacts, prefix};
 use super::table::{KTable, table_token};
+use super::time_windowed::WindowedBy;
 use crate::error::BoxError;
-use crate::operators::{Aggregation, Change, Grouping, Step, stream_aggregate};
+use crate::operators::{Aggregation, Change, Grouping, stream_aggregate};
 use crate::serde::SerdeRef;
+use crate::state::KeyValueSerdes;
 use crate::topology::operator_kind;
 use std::cell::Cell;
 use std::fmt;
@@ -19,14 +22,27 @@ use std::rc::Rc;
 /// `<application.id>-<name>-repartition`, named after [`super::Grouped`], else after the store.
 #[must_use = "a grouped stream does nothing until it is aggregated"]
 pub struct KGroupedStream<K, V> {
-    plan: PlanRef,
-    node: PlanId,
+    pub(super) plan: PlanRef,
+    pub(super) node: PlanId,
     name: Option<String>,
     /// None after a mistake that is already noted.
     serdes: Option<(SerdeRef<K>, SerdeRef<V>)>,
     rekeyed: bool,
     /// The repartition topic of an explicit name, used by all aggregations of this group.
     repartitioned: Rc<Cell<Option<PlanId>>>,
+}
+
+impl<K, V> Clone for KGroupedStream<K, V> {
+    fn clone(&self) -> Self {
+        KGroupedStream {
+            plan: self.plan.clone(),
+            node: self.node,
+            name: self.name.clone(),
+            serdes: self.serdes.clone(),
+            rekeyed: self.rekeyed,
+            repartitioned: self.repartitioned.clone(),
+        }
+    }
 }
 
 impl<K, V> fmt::Debug for KGroupedStream<K, V> {
@@ -76,12 +92,8 @@ impl<K: Clone + 'static, V: Clone + 'static> KGroupedStream<K, V> {
     /// ```
     #[track_caller]
     pub fn count(&self, materialized: Materialized<K, i64>) -> KTable<K, i64> {
-        if materialized.name.is_none() && !materialized.is_plain {
-            // Java takes a number here for a reason of its own past; names after it depend on it.
-            self.plan.store_name(None, prefix::AGGREGATE);
-        }
-        let count = |_: &K, _: V, count: Option<i64>| Ok(Step::Put(count.unwrap_or(0) + 1));
-        self.aggregated(prefix::AGGREGATE, materialized, count)
+        self.skip_store_number(&materialized);
+        self.aggregated(prefix::AGGREGATE, materialized, None, counting())
     }
 
     /// Combines the values of each key; the first is taken as it is.
@@ -112,13 +124,8 @@ impl<K: Clone + 'static, V: Clone + 'static> KGroupedStream<K, V> {
     where
         F: Fn(V, V) -> Result<V, BoxError> + Send + Sync + 'static,
     {
-        let reduce = move |_: &K, value: V, reduced: Option<V>| {
-            Ok(Step::Put(match reduced {
-                Some(reduced) => reducer(reduced, value)?,
-                None => value,
-            }))
-        };
-        self.aggregated(prefix::REDUCE, materialized, reduce)
+        let value = self.serdes.as_ref().map(|(_, value)| value);
+        self.aggregated(prefix::REDUCE, materialized, value, reducing(reducer))
     }
 
     /// Folds the values of each key into an aggregate that begins with `initializer`. The aggregator gives the new aggregate, or
@@ -172,12 +179,14 @@ impl<K: Clone + 'static, V: Clone + 'static> KGroupedStream<K, V> {
         I: Fn() -> A + Send + Sync + 'static,
         F: Fn(&K, A, V) -> Result<R, BoxError> + Send + Sync + 'static,
     {
-        let aggregate = move |key: &K, value: V, aggregate: Option<A>| {
-            let aggregate = aggregate.unwrap_or_else(&initializer);
-            let new: Option<A> = aggregator(key, aggregate, value)?.into();
-            Ok(new.map_or(Step::Delete, Step::Put))
-        };
-        self.aggregated(prefix::AGGREGATE, materialized, aggregate)
+        self.aggregated(prefix::AGGREGATE, materialized, None, folding(initializer, aggregator))
+    }
+
+    /// The same records in windows: [`super::TimeWindows`], [`super::SlidingWindows`], [`super::SessionWindows`],
+    /// [`super::UnlimitedWindows`], or a user's own ([`super::Windows`]).
+    #[track_caller]
+    pub fn windowed_by<W: WindowedBy<K, V>>(&self, windows: W) -> W::Windowed {
+        windows.windowed(self)
     }
 
     #[track_caller]
@@ -185,6 +194,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KGroupedStream<K, V> {
         &self,
         prefix: &str,
         materialized: Materialized<K, A>,
+        carried: Option<&SerdeRef<A>>,
         aggregation: F,
     ) -> KTable<K, A>
     where
@@ -197,7 +207,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KGroupedStream<K, V> {
         let Some((key, value)) = &self.serdes else {
             return KTable::void(plan.clone(), self.node);
         };
-        let Some(token) = table_token(plan, &store, &materialized, (Some(key), None)) else {
+        let Some(token) = table_token(plan, &store, &materialized, (Some(key), carried)) else {
             return KTable::void(plan.clone(), self.node);
         };
         let parent = self.repartitioned(&store, key, value);
@@ -210,9 +220,51 @@ impl<K: Clone + 'static, V: Clone + 'static> KGroupedStream<K, V> {
         KTable::stored(plan.clone(), node, token, materialized.name)
     }
 
+    /// The serdes of the stream; none after a mistake that is noted.
+    pub(super) fn grouping(&self) -> Option<Grouping<K, V>> {
+        let (key, value) = self.serdes.clone()?;
+        Some(Grouping { key, value })
+    }
+
+    pub(super) fn value_serde(&self) -> Option<SerdeRef<V>> {
+        self.serdes.as_ref().map(|(_, value)| value.clone())
+    }
+
+    /// Java's `count` takes a number for a store that it never makes when the options have no name; names after it depend on it.
+    pub(super) fn skip_store_number<A>(&self, materialized: &Materialized<K, A>) {
+        if materialized.name.is_none() && !materialized.is_plain {
+            self.plan.store_name(None, prefix::AGGREGATE);
+        }
+    }
+
+    /// The serdes of the stream, and those of the store that it is aggregated into; none after a mistake that is noted.
+    #[track_caller]
+    pub(super) fn serdes_for<A: 'static>(
+        &self,
+        store: &str,
+        materialized: &Materialized<K, A>,
+        carried: Option<&SerdeRef<A>>,
+    ) -> Option<(Grouping<K, V>, KeyValueSerdes<K, A>)> {
+        let (key, value) = self.serdes.clone()?;
+        let stored_key = materialized.key.resolve(Some(&key));
+        let (Some(stored_key), Some(stored_value)) =
+            (stored_key, materialized.value.resolve(carried))
+        else {
+            self.plan.fail_without_serdes(&format!("the store {store}"));
+            return None;
+        };
+        let serdes = KeyValueSerdes { key: stored_key, value: stored_value };
+        Some((Grouping { key, value }, serdes))
+    }
+
     /// The node below which the records are partitioned by their key.
     #[track_caller]
-    fn repartitioned(&self, store: &str, key: &SerdeRef<K>, value: &SerdeRef<V>) -> PlanId {
+    pub(super) fn repartitioned(
+        &self,
+        store: &str,
+        key: &SerdeRef<K>,
+        value: &SerdeRef<V>,
+    ) -> PlanId {
         if !self.rekeyed {
             return self.node;
         }
@@ -221,10 +273,8 @@ impl<K: Clone + 'static, V: Clone + 'static> KGroupedStream<K, V> {
             self.plan.skip_repartition_names(base);
             return node;
         }
-        let node = {
-            let options = RepartitionOptions::default();
-            self.plan.add_repartition(base, self.node, key, value, options)
-        };
+        let options = RepartitionOptions::default();
+        let node = self.plan.add_repartition(base, self.node, key, value, options);
         if self.name.is_some() {
             self.repartitioned.set(Some(node));
         }

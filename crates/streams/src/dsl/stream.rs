@@ -2,7 +2,7 @@
 
 use super::grouped::KGroupedStream;
 use super::options::{Grouped, Printed, Processed, Repartitioned};
-use super::plan::{PlanId, PlanKind, PlanRef, RepartitionOptions, prefix};
+use super::plan::{Changes, PlanId, PlanKind, PlanRef, RepartitionOptions, prefix};
 use crate::error::{BoxError, Result};
 use crate::operators;
 use crate::processor::{FixedKey, FixedKeyProcessor, InitContext, KeyOf, Processor, ValueOf};
@@ -92,7 +92,9 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
         KStream { key: other.key.clone(), value: other.value.clone(), ..self }
     }
 
+    /// The same after its key was changed.
     fn rekeyed(self) -> Self {
+        self.plan.set_changes(self.node, Changes::Key);
         KStream { rekeyed: true, ..self }
     }
 
@@ -177,6 +179,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
         F: Fn(&K, V) -> Result<V2, BoxError> + Send + Sync + 'static,
     {
         let mapped = self.operator(prefix::MAP_VALUES, operators::map_values(mapper));
+        self.plan.set_changes(mapped.node, Changes::Value);
         KStream { key: self.key.clone(), ..mapped }
     }
 
@@ -246,6 +249,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
         F: Fn(&K, V) -> Result<I, BoxError> + Send + Sync + 'static,
     {
         let mapped = self.operator(prefix::FLAT_MAP_VALUES, operators::flat_map_values(mapper));
+        self.plan.set_changes(mapped.node, Changes::Value);
         KStream { key: self.key.clone(), ..mapped }
     }
 
@@ -346,7 +350,8 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
             return self.clone();
         };
         let topic = RepartitionTopic { partitions: repartitioned.partitions };
-        let options = RepartitionOptions { topic, partitioner: repartitioned.partitioner };
+        let partitioner = repartitioned.partitioner;
+        let options = RepartitionOptions { topic, partitioner, is_optimizable: false };
         let node = self.plan.add_repartition(&name, self.node, &key, &value, options);
         KStream::new(self.plan.clone(), node, Some(key), Some(value))
     }
@@ -357,6 +362,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
         let name = self.plan.name(None, prefix::MERGE);
         let kind = PlanKind::Node(operator_kind::<(K, V), (K, V)>(operators::pass::<K, V>()));
         let node = self.plan.add(name, kind, vec![self.node, other.node]);
+        self.plan.set_changes(node, Changes::Merge);
         let rekeyed = self.rekeyed || other.rekeyed;
         KStream { plan: self.plan.clone(), node, key: None, value: None, rekeyed }
     }

@@ -209,7 +209,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
             true => plan.repartition_for_join(self.node, joined.name.as_deref(), &key, &value),
             false => self.node,
         };
-        plan.copartition(&[parent, table.node]);
+        plan.copartition(&[parent, table.node], "a stream and the table that it is joined with");
         let name = plan.name(joined.name, prefix);
         let view = table.view();
         let (stores, nulls) = (view.stores.clone(), Grouping { key: key.clone(), value });

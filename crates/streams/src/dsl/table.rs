@@ -146,6 +146,11 @@ impl<K: 'static, V: 'static> KTable<K, V> {
         })
     }
 
+    /// The same with the name under which it can be read from outside.
+    pub(super) fn queryable_as(self, queryable: Option<String>) -> Self {
+        KTable { queryable, ..self }
+    }
+
     /// How operators read the table; a source gets its store by that.
     pub(super) fn view(&self) -> View<K, V> {
         match self.own.get() {

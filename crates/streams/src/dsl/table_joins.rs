@@ -158,7 +158,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
         if kind == JoinKind::Outer {
             plan.send_old_values(other.node, true);
         }
-        plan.copartition(&[self.node, other.node]);
+        plan.copartition(&[self.node, other.node], "the tables of a join");
         let (left, right) = (self.view(), other.view());
         let joiner = Arc::new(joiner);
         let mirrored = joiner.clone();

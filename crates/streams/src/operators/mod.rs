@@ -5,6 +5,7 @@
 
 mod branch;
 mod change_serde;
+mod emit_on_close;
 mod filter;
 mod flat_map;
 mod for_each;
@@ -14,8 +15,12 @@ mod pass;
 mod peek;
 mod print;
 mod select_key;
+mod session_aggregate;
+mod sliding_window_aggregate;
 mod stream_aggregate;
 mod stream_global_join;
+mod stream_self_join;
+mod stream_stream_join;
 mod stream_table_join;
 mod suppress;
 mod table_aggregate;
@@ -27,6 +32,8 @@ mod table_store;
 mod table_to_stream;
 mod table_transform;
 mod table_view;
+mod window_aggregate;
+mod window_view;
 
 pub(crate) use self::branch::{Branches, branch};
 pub(crate) use self::change_serde::ChangeSerde;
@@ -38,8 +45,14 @@ pub(crate) use self::pass::pass;
 pub(crate) use self::peek::peek;
 pub(crate) use self::print::{SharedWriter, print};
 pub(crate) use self::select_key::select_key;
+pub(crate) use self::session_aggregate::{Merger, SessionRule, session_aggregate};
+pub(crate) use self::sliding_window_aggregate::{SlidingRule, sliding_window_aggregate};
 pub(crate) use self::stream_aggregate::{Aggregation, Grouping, Step, stream_aggregate};
 pub(crate) use self::stream_global_join::{GlobalJoiner, SelectAndJoin, stream_global_join};
+pub(crate) use self::stream_self_join::stream_self_join;
+pub(crate) use self::stream_stream_join::{
+    JoinRule, Left, Right, StreamJoin, StreamJoiner, join_window, stream_stream_join,
+};
 pub(crate) use self::stream_table_join::{Lookup, LookupJoiner, stream_table_join};
 pub(crate) use self::suppress::{BufferTime, Suppression, WhenFull, suppress, suppress_view};
 pub(crate) use self::table_aggregate::{AddAndSubtract, TableAggregation, table_aggregate};
@@ -50,7 +63,9 @@ pub(crate) use self::table_source::table_source;
 pub(crate) use self::table_store::{TableOwnStore, TableStore, TableToken};
 pub(crate) use self::table_to_stream::table_to_stream;
 pub(crate) use self::table_transform::{TransformSupplier, table_transform, transform_view};
-pub(crate) use self::table_view::{View, store_view};
+pub(crate) use self::table_view::{TableView, View, store_view};
+pub(crate) use self::window_aggregate::{WindowRule, window_aggregate};
+pub(crate) use self::window_view::{session_view, window_view};
 
 use crate::error::BoxError;
 

@@ -21,6 +21,16 @@ pub(crate) enum Step<A> {
     Delete,
 }
 
+impl<A> Step<A> {
+    /// The new value, if there is one.
+    pub(crate) fn into_value(self) -> Option<A> {
+        match self {
+            Step::Put(new) => Some(new),
+            Step::Delete => None,
+        }
+    }
+}
+
 /// The function of an aggregation: key, value, stored aggregate.
 pub(crate) trait Aggregation<K, V, A>: Send + Sync + 'static {
     fn step(&self, key: &K, value: V, stored: Option<A>) -> Outcome<Step<A>>;

@@ -127,7 +127,7 @@ where
             name: wiring.name().clone(),
             task: wiring.task().clone(),
             suppression: suppression.clone(),
-            stream_time: wiring.task().observed_time(wiring.name()),
+            stream_time: wiring.task().observed_time(&token.spec.name, wiring.name()),
             buffer: wiring.init_context().store(&token)?,
             out: wiring.output()?,
         }) as Port<K, Change<V>>)

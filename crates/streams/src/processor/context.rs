@@ -2,7 +2,7 @@
 
 use super::progress::Progress;
 use super::{KeyOf, ProcessResult, Processor, RecordOf, ValueOf};
-use crate::config::Compatibility;
+use crate::config::{Compatibility, OperatorRules};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::RecordMetadata;
 use crate::state::{GlobalStores, StoreSet, StoreToken, StoreType};
@@ -41,7 +41,7 @@ pub(crate) struct RecordContext {
 pub(crate) struct TaskContext {
     pub(crate) application_id: Arc<str>,
     pub(crate) task_id: TaskId,
-    pub(crate) compatibility: Compatibility,
+    pub(crate) rules: OperatorRules,
     /// How far in time the operators are that close something.
     pub(crate) progress: Progress,
     topic: RefCell<Rc<str>>,
@@ -59,14 +59,14 @@ impl TaskContext {
     pub(crate) fn new(
         application_id: Arc<str>,
         task_id: TaskId,
-        compatibility: Compatibility,
+        rules: OperatorRules,
         globals: Arc<GlobalStores>,
     ) -> Self {
         TaskContext {
             globals,
             application_id,
             task_id,
-            compatibility,
+            rules,
             progress: Progress::default(),
             topic: RefCell::new("".into()),
             partition: Cell::new(-1),
@@ -127,7 +127,7 @@ impl TaskContext {
 
     /// Whether results are Java 4.4's where those are not right.
     pub(crate) fn is_java_4_4(&self) -> bool {
-        self.compatibility == Compatibility::Java44
+        self.rules.compatibility == Compatibility::Java44
     }
 
     /// The global tables of the process.
@@ -174,11 +174,11 @@ impl TaskContext {
         self.dropped.set(self.dropped.get() + 1);
     }
 
-    /// The highest time that an operator has seen. It outlives the task, so that nothing which was closed opens again; Java 4.4
-    /// forgets it.
-    pub(crate) fn observed_time(&self, node: &str) -> Rc<Cell<i64>> {
-        match self.compatibility {
-            Compatibility::Correct => self.progress.time(&format!("time:{node}")),
+    /// The highest time that an operator has seen. It outlives the task, so that nothing which was closed opens again, and operators
+    /// on one `state` share it, so that none closes what another still takes. Java 4.4 has one for each node, and forgets it.
+    pub(crate) fn observed_time(&self, state: &str, node: &str) -> Rc<Cell<i64>> {
+        match self.rules.compatibility {
+            Compatibility::Correct => self.progress.time(&format!("time:{state}")),
             Compatibility::Java44 => self.progress.passing_time(node, -1),
         }
     }

@@ -212,7 +212,7 @@ impl Cluster {
                 topology: topology.clone(),
                 application_id: settings.application_id.clone(),
                 source: settings.source.clone(),
-                compatibility: settings.compatibility,
+                rules: settings.rules,
                 globals: globals.clone(),
             },
             group: GroupConfig {

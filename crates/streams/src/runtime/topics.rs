@@ -79,11 +79,10 @@ fn copartition_group(graph: &Graph, topics: &[(Arc<str>, Arc<str>)]) -> Copartit
 /// part of it; the others follow.
 pub(super) fn check_copartitions(graph: &Graph, counts: &BTreeMap<Arc<str>, i32>) -> Result<()> {
     for group in &graph.copartition {
-        let known = group.iter().filter_map(|topic| {
+        check_counts(group, |topic| {
             let given = graph.repartition_topics.get(topic).and_then(|topic| topic.partitions);
-            Some((topic, given.or_else(|| counts.get(topic).copied())?))
-        });
-        check_counts(known)?;
+            given.or_else(|| counts.get(topic).copied())
+        })?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! What waits for the other side of a stream-stream join, by time, side and key: a list of values each.
 
 use super::codec::{Codec, KeyValueSerdes, NO_HEADERS};
-use super::engine::{Direction, EngineEntries};
+use super::engine::EngineEntries;
 use super::kind::StoreKind;
 use super::layers::KeyValueLayers;
 use super::layout::join_list;
@@ -10,9 +10,10 @@ use super::spec::{StoreFormat, StoreSpec, StoreToken, StoreType};
 use crate::error::Result;
 use crate::processor::{InitContext, TaskContext};
 use crate::serde::SerdeRef;
+use byteview::ByteView;
 use std::cell::RefCell;
 use std::fmt;
-use std::ops::Bound;
+use std::iter::Peekable;
 use std::rc::Rc;
 
 /// A value of one of the two sides.
@@ -74,16 +75,13 @@ impl<K: 'static, L: 'static, R: 'static> JoinListStore<K, L, R> {
         Ok(())
     }
 
-    /// Deletes the list of a time, side and key if there is one, as Java's `putIfAbsent` of null does. A changelog of every write
-    /// tells in any case.
+    /// Deletes the list of a time, side and key if there is one, as Java's `putIfAbsent` of null does.
     pub(crate) fn remove_if_present(&self, timestamp: i64, is_left: bool, key: &K) -> Result<()> {
         let (key_bytes, ..) = &mut *self.0.scratch.borrow_mut();
         self.write_key(timestamp, is_left, key, key_bytes)?;
         let (mut layers, task) = (self.0.layers.borrow_mut(), &self.0.task);
         if layers.get(key_bytes)?.is_some() {
             layers.put(key_bytes, None, || task.record(), task.timestamp(), &NO_HEADERS);
-        } else {
-            layers.log_absence(key_bytes, task.timestamp());
         }
         Ok(())
     }
@@ -97,11 +95,11 @@ impl<K: 'static, L: 'static, R: 'static> JoinListStore<K, L, R> {
         Ok(())
     }
 
-    /// All lists by time, side (right first) and the key's bytes: a snapshot of this moment.
+    /// All lists by time, side (right first) and the key's bytes. Lists may be deleted while the iterator goes on; the first ones
+    /// cost little, however many there are.
     pub(crate) fn all(&self) -> Result<JoinLists<K, L, R>> {
-        let all = (Bound::Unbounded, Bound::Unbounded);
-        let entries = self.0.layers.borrow_mut().range(&all, Direction::Forward)?;
-        Ok(JoinLists { entries, store: self.0.clone() })
+        let committed = self.0.layers.borrow().committed()?.peekable();
+        Ok(JoinLists { committed, last: None, store: self.0.clone() })
     }
 
     fn write_key(&self, timestamp: i64, is_left: bool, key: &K, out: &mut Vec<u8>) -> Result<()> {
@@ -120,17 +118,51 @@ pub(crate) struct JoinList<K, L, R> {
     pub(crate) values: Vec<JoinSide<L, R>>,
 }
 
-/// Lists of a store: an iterator that owns its snapshot.
+/// Lists of a store, in order.
 pub(crate) struct JoinLists<K, L, R> {
-    entries: EngineEntries,
+    committed: Peekable<EngineEntries>,
+    /// The key of the list that was given last.
+    last: Option<ByteView>,
     store: Rc<Typed<K, L, R>>,
+}
+
+impl<K: 'static, L: 'static, R: 'static> JoinLists<K, L, R> {
+    /// The next key and list, of what is committed with the writes since then over it.
+    fn next_bytes(&mut self) -> Option<Result<(ByteView, ByteView)>> {
+        loop {
+            let written = self.store.layers.borrow_mut().uncommitted_after(self.last.as_ref());
+            let committed = match self.committed.peek() {
+                Some(Ok((key, _))) => Some(key),
+                Some(Err(_)) => return self.committed.next(),
+                None => None,
+            };
+            let (key, list) = match (written, committed) {
+                (Some((key, list)), Some(committed)) if key <= *committed => {
+                    if key == *committed {
+                        drop(self.committed.next());
+                    }
+                    (key, list)
+                }
+                (Some((key, list)), None) => (key, list),
+                (_, Some(_)) => match self.committed.next()? {
+                    Ok((key, list)) => (key, Some(list)),
+                    Err(error) => return Some(Err(error)),
+                },
+                (None, None) => return None,
+            };
+            self.last = Some(key.clone());
+            if let Some(list) = list {
+                return Some(Ok((key, list)));
+            }
+        }
+    }
 }
 
 impl<K: 'static, L: 'static, R: 'static> Iterator for JoinLists<K, L, R> {
     type Item = Result<JoinList<K, L, R>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let entry = self.entries.next()?;
+        let entry = self.next_bytes()?;
         let Typed { left, right, .. } = &*self.store;
         Some(entry.and_then(|(key, list)| {
             let (timestamp, is_left, key) =

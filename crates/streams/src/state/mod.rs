@@ -9,7 +9,6 @@ mod codec;
 mod directory;
 pub(crate) mod engine;
 mod global;
-#[allow(dead_code, reason = "for the operators of stream-stream joins")]
 mod join_list;
 mod key_order;
 mod key_value;

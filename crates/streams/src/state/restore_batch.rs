@@ -10,6 +10,7 @@ use super::layout::buffer_value::{BufferValue, VERSION, VERSION_HEADER};
 use super::layout::timestamped_value;
 use super::spec::{StoreFormat, StoreSpec};
 use super::store_set::TaskBackends;
+use crate::config::Compatibility;
 use crate::error::{Error, Result};
 use crate::processor::RecordContext;
 use crate::record::Headers;
@@ -116,7 +117,7 @@ enum RowsOf {
 impl Restored {
     /// Goes on where the engine is.
     pub(crate) fn begin(spec: &StoreSpec, backends: &mut TaskBackends) -> Result<Self> {
-        let rows = if let Some(settings) = WindowSettings::of(spec) {
+        let rows = if let Some(settings) = WindowSettings::of(spec, Compatibility::Correct) {
             RowsOf::Windows(settings)
         } else if let Some(settings) = VersionedSettings::of(spec) {
             RowsOf::Versions(settings, backends.engine(spec)?)

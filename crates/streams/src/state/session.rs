@@ -282,7 +282,6 @@ impl<K: 'static, V: 'static> SessionStore<K, V> {
     }
 
     /// Whether changes are kept back until the next commit; then `listener` gets them, else the caller forwards them itself.
-    #[allow(dead_code, reason = "for the operators of tables and windows")]
     pub(crate) fn forward_changes(
         &self,
         listener: impl Fn(TableChange<SessionWindowed<K>, V>, Headers) -> Result<(), Fault> + 'static,

@@ -57,7 +57,8 @@ impl<S: StoreType> StoreToken<S> {
         StoreToken { spec: Box::leak(Box::new(spec)), serdes: Box::leak(Box::new(serdes)) }
     }
 
-    fn changed(self, change: impl FnOnce(&mut StoreSpec)) -> Self {
+    /// The same store with a changed description.
+    pub(crate) fn changed(self, change: impl FnOnce(&mut StoreSpec)) -> Self {
         let mut spec = self.spec.clone();
         change(&mut spec);
         StoreToken { spec: Box::leak(Box::new(spec)), serdes: self.serdes }

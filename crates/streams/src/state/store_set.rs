@@ -7,11 +7,12 @@
 use super::engine::{Backend, CommitBatch, DiskBackend, Engine, MemoryBackend};
 use super::kind::StoreKind;
 use super::layers::{
-    ChangeBufferLayers, KeyValueLayers, LogMode, LogRecord, StoreBudget, StoreClock, StoreLayers,
+    ChangeBufferLayers, KeyValueLayers, LogRecord, StoreBudget, StoreClock, StoreLayers,
     VersionedLayers, VersionedSettings, WindowLayers, WindowSettings,
 };
 use super::restore_batch::RestoreBatch;
 use super::spec::StoreSpec;
+use crate::config::Compatibility;
 use crate::error::{Error, Result};
 use crate::processor::TaskContext;
 use crate::topology::erased::Fault;
@@ -128,11 +129,11 @@ impl Layers {
     fn open(
         spec: &StoreSpec,
         backends: &mut TaskBackends,
-        log_mode: LogMode,
+        compatibility: Compatibility,
         budget: &StoreBudget,
     ) -> Result<Self> {
         let engine = backends.engine(spec)?;
-        if let Some(settings) = WindowSettings::of(spec) {
+        if let Some(settings) = WindowSettings::of(spec, compatibility) {
             let clock = backends.clock(spec)?;
             let layers = WindowLayers::new(spec, settings, engine, clock, budget)?;
             return Ok(Layers::Window(Rc::new(RefCell::new(layers))));
@@ -146,7 +147,7 @@ impl Layers {
             let layers = ChangeBufferLayers::new(spec, &*engine)?;
             return Ok(Layers::ChangeBuffer(Rc::new(RefCell::new(layers))));
         }
-        let layers = KeyValueLayers::new(spec, engine, log_mode, budget)?;
+        let layers = KeyValueLayers::new(spec, engine, compatibility.log_mode(), budget)?;
         Ok(Layers::KeyValue(Rc::new(RefCell::new(layers))))
     }
 
@@ -173,12 +174,12 @@ impl StoreSet {
         application_id: &Arc<str>,
         specs: impl IntoIterator<Item = (StoreSpec, Option<Arc<str>>)>,
         mut backends: TaskBackends,
-        log_mode: LogMode,
+        compatibility: Compatibility,
         budget: &StoreBudget,
     ) -> Result<Self> {
         let mut stores = Vec::new();
         for (spec, changelog) in specs {
-            let layers = Layers::open(&spec, &mut backends, log_mode, budget)?;
+            let layers = Layers::open(&spec, &mut backends, compatibility, budget)?;
             stores.push(Store { spec, changelog, layers, clock: None });
         }
         Ok(StoreSet { application_id: application_id.clone(), stores, backends })

@@ -1,15 +1,18 @@
 //! Stores from the typed handle down to the engine: in memory and on disk, over commits, restarts and restores.
 
+mod answers;
+mod join_list;
 mod model;
 mod session;
+
 mod versioned;
 mod window;
 
-use super::layers::{Budget, LogMode, LogRecord, StoreBudget};
+use super::layers::{Budget, LogRecord, StoreBudget};
 use super::restore_batch::{RestoreBatch, Restored};
 use super::spec::{StoreToken, StoreType};
 use super::store_set::{StoreSet, TaskBackends};
-use crate::config::Compatibility;
+use crate::config::{Compatibility, OperatorRules};
 use crate::processor::{InitContext, TaskContext, TaskId};
 use crate::topology::erased::Fault;
 use std::path::PathBuf;
@@ -28,6 +31,8 @@ struct Bench<S: StoreType> {
     dir: Option<TempDir>,
     budget: StoreBudget,
     task: Rc<TaskContext>,
+    /// Whose rules of expiry.
+    compatibility: Compatibility,
     set: Option<StoreSet>,
     store: Option<S>,
     offset: i64,
@@ -39,6 +44,14 @@ impl<S: StoreType> Bench<S> {
         Bench::with_cache_of(token, 0, 1 << 20)
     }
 
+    /// The same by the right rules, not Java's.
+    fn correct(token: StoreToken<S>, record_cache: usize, read_cache: usize) -> Self {
+        let mut bench = Bench::with_cache_of(token, record_cache, read_cache);
+        bench.compatibility = Compatibility::Correct;
+        bench.restart();
+        bench
+    }
+
     fn with_cache_of(token: StoreToken<S>, record_cache: usize, read_cache: usize) -> Self {
         let dir = token.spec.persistent.then(|| tempfile::tempdir().expect("a directory"));
         let budget = StoreBudget {
@@ -46,10 +59,11 @@ impl<S: StoreType> Bench<S> {
             read_cache: Budget::new(read_cache),
         };
         let id = TaskId { subtopology: 0, partition: 0 };
-        let compatibility = Compatibility::Correct;
-        let task = TaskContext::new("app".into(), id, compatibility, Arc::default());
+        let task = TaskContext::new("app".into(), id, OperatorRules::CORRECT, Arc::default());
         let task = Rc::new(task);
-        let mut bench = Bench { token, dir, budget, task, set: None, store: None, offset: 0 };
+        let compatibility = Compatibility::Java44;
+        let mut bench =
+            Bench { token, dir, budget, task, compatibility, set: None, store: None, offset: 0 };
         let backends = TaskBackends::new(bench.path());
         bench.reopen(backends);
         bench
@@ -62,8 +76,7 @@ impl<S: StoreType> Bench<S> {
     fn reopen(&mut self, backends: TaskBackends) {
         let changelog = self.token.spec.logging.as_ref().map(|_| Arc::from(CHANGELOG));
         let spec = (self.token.spec.clone(), changelog);
-        let set =
-            StoreSet::open(&"app".into(), [spec], backends, LogMode::EveryWrite, &self.budget);
+        let set = StoreSet::open(&"app".into(), [spec], backends, self.compatibility, &self.budget);
         let set = set.expect("opens");
         let connected = [self.token.spec.name.clone()];
         let context =

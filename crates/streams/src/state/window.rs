@@ -385,7 +385,6 @@ impl<K: 'static, V: 'static> WindowStore<K, V> {
     }
 
     /// The write of a stream-stream join: the changelog record has the time and the headers of the record in hand.
-    #[allow(dead_code, reason = "for the operators of tables and windows")]
     pub(crate) fn put_logging_headers(
         &self,
         key: &K,
@@ -418,7 +417,6 @@ impl<K: 'static, V: 'static> TimestampedWindowStore<K, V> {
 
     /// The write of an operator for a record of that time, which a deletion has as well; a cached change is forwarded with these
     /// headers.
-    #[allow(dead_code, reason = "for the operators of tables and windows")]
     pub(crate) fn put_at(
         &self,
         key: &K,
@@ -432,7 +430,6 @@ impl<K: 'static, V: 'static> TimestampedWindowStore<K, V> {
     }
 
     /// Whether changes are kept back until the next commit; then `listener` gets them, else the caller forwards them itself.
-    #[allow(dead_code, reason = "for the operators of tables and windows")]
     pub(crate) fn forward_changes(
         &self,
         listener: impl Fn(TableChange<TimeWindowed<K>, V>, Headers) -> Result<(), Fault> + 'static,

@@ -4,7 +4,7 @@ use super::collector::{Outgoing, Placement, RecordCollector, TopicHandle};
 use super::offset_metadata::CommittedTimes;
 use super::partition_group::PartitionGroup;
 use super::source::SourceSettings;
-use crate::config::Compatibility;
+use crate::config::OperatorRules;
 use crate::error::{Error, ErrorKind, Result};
 use crate::processor::{TaskContext, TaskId};
 use crate::state::{GlobalStores, LogRecord, StoreBudget, StoreSet, TaskBackends};
@@ -22,7 +22,7 @@ pub(crate) struct TaskPlan {
     pub(crate) topology: Topology,
     pub(crate) application_id: Arc<str>,
     pub(crate) source: SourceSettings,
-    pub(crate) compatibility: Compatibility,
+    pub(crate) rules: OperatorRules,
     pub(crate) globals: Arc<GlobalStores>,
 }
 
@@ -61,15 +61,14 @@ impl StreamTask {
     ) -> Result<Self> {
         let graph = plan.topology.graph();
         let app = &plan.application_id;
-        let globals = plan.globals.clone();
-        let context = TaskContext::new(app.clone(), id, plan.compatibility, globals);
+        let context = TaskContext::new(app.clone(), id, plan.rules, plan.globals.clone());
         let context = Rc::new(context);
         let used = graph.stores_of(id.subtopology);
         let specs = graph.stores.iter().filter(|spec| used.contains(&spec.name));
         let specs = specs.map(|spec| {
             (spec.clone(), ChangelogTopic::of(app, spec).map(|changelog| changelog.name))
         });
-        let stores = StoreSet::open(app, specs, backends, plan.compatibility.log_mode(), budget)?;
+        let stores = StoreSet::open(app, specs, backends, plan.rules.compatibility, budget)?;
         let instantiate =
             AssertUnwindSafe(|| graph.instantiate(id.subtopology, &context, &stores, &collector));
         let nodes = catch_unwind(instantiate).map_err(|panic| panicked(&*panic))?;

@@ -65,13 +65,17 @@ impl TopologyTestDriver {
     /// # Errors
     /// When the settings are wrong or the topology cannot be run.
     pub fn with_config(topology: Topology, config: &StreamsConfig) -> Result<Self> {
-        let settings = config.resolve()?;
+        let mut settings = config.resolve()?;
+        if !config.is_set("emit.interval.ms") {
+            // Final results are there at once, as in Java's test driver.
+            settings.rules.emit_interval = 0;
+        }
         let recorder = Rc::new(RefCell::new(Recorder::default()));
         let plan = TaskPlan {
             topology: topology.clone(),
             application_id: settings.application_id.clone(),
             source: settings.source.clone(),
-            compatibility: settings.compatibility,
+            rules: settings.rules,
             globals: Arc::new(GlobalStores::new(&topology.graph().globals)),
         };
         let budget = settings.store_budget();

@@ -35,7 +35,7 @@ impl TaskDriver {
             topology,
             application_id: settings.application_id.clone(),
             source: settings.source.clone(),
-            compatibility: settings.compatibility,
+            rules: settings.rules,
             globals: Arc::default(),
         };
         let path = config.is_set("state.dir").then(|| settings.state_dir.join("task"));

@@ -15,7 +15,7 @@ use crate::processor::{
 };
 use crate::state::{GlobalSpec, StoreSpec, StoreToken, StoreType};
 use crate::task::{SinkSpec, sink, source};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -295,8 +295,8 @@ impl TopologyBuilder {
     }
 
     /// Tells topics that must have equally many partitions.
-    pub(crate) fn add_copartition(&mut self, topics: Copartition) {
-        self.copartition.push(topics);
+    pub(crate) fn add_copartition(&mut self, topics: BTreeSet<Arc<str>>, what: &'static str) {
+        self.copartition.push(Copartition { topics, what });
     }
 
     /// Makes a source and the node below it a global table.

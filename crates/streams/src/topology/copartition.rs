@@ -7,18 +7,23 @@ use crate::error::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A group of topics, without the application's prefix.
-pub(crate) type Copartition = BTreeSet<Arc<str>>;
+/// A group of topics, without the application's prefix, and what brings them together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Copartition {
+    pub(crate) topics: BTreeSet<Arc<str>>,
+    pub(crate) what: &'static str,
+}
 
 /// Groups that have topics in common are one.
 pub(super) fn united(groups: Vec<Copartition>) -> Vec<Copartition> {
     let mut united: Vec<Copartition> = Vec::new();
-    for mut group in groups {
+    for group in groups {
+        let mut group = group;
         let mut rest = Vec::new();
         for other in united {
-            match other.is_disjoint(&group) {
+            match other.topics.is_disjoint(&group.topics) {
                 true => rest.push(other),
-                false => group.extend(other),
+                false => group = Copartition { topics: &group.topics | &other.topics, ..other },
             }
         }
         rest.push(group);
@@ -33,28 +38,26 @@ pub(super) fn check(
     repartition_topics: &BTreeMap<Arc<str>, RepartitionTopic>,
 ) -> Result<()> {
     for group in groups {
-        let given = group.iter().filter_map(|topic| {
-            let partitions = repartition_topics.get(topic)?.partitions?;
-            Some((topic, partitions))
-        });
-        check_counts(given)?;
+        check_counts(group, |topic| repartition_topics.get(topic)?.partitions)?;
     }
     Ok(())
 }
 
-/// Refuses topics of one group that have different numbers of partitions.
-pub(crate) fn check_counts<'a>(
-    counts: impl Iterator<Item = (&'a Arc<str>, i32)> + Clone,
+/// Refuses topics of one group that have different numbers of partitions, as far as these are known.
+pub(crate) fn check_counts(
+    group: &Copartition,
+    count: impl Fn(&Arc<str>) -> Option<i32>,
 ) -> Result<()> {
-    let mut numbers = counts.clone().map(|(_, partitions)| partitions);
-    let first = numbers.next();
-    if numbers.all(|partitions| Some(partitions) == first) {
+    let known: Vec<(&Arc<str>, i32)> =
+        group.topics.iter().filter_map(|topic| Some((topic, count(topic)?))).collect();
+    if known.iter().all(|(_, partitions)| Some(*partitions) == known.first().map(|first| first.1)) {
         return Ok(());
     }
     let listed: Vec<String> =
-        counts.map(|(topic, partitions)| format!("{topic} has {partitions}")).collect();
+        known.iter().map(|(topic, partitions)| format!("{topic} has {partitions}")).collect();
     Err(Error::topology(format!(
-        "the topics that are joined, or aggregated together, need equally many partitions: {}",
+        "{} need topics with equally many partitions, or equal keys would never meet: {}",
+        group.what,
         listed.join(", ")
     )))
 }
@@ -67,10 +70,11 @@ impl Graph {
         subtopology: u32,
     ) -> Vec<Vec<(Arc<str>, Arc<str>)>> {
         let sources = self.source_topics(subtopology);
-        let own = self.copartition.iter().filter(|group| group.is_subset(&sources));
+        let own = self.copartition.iter().filter(|group| group.topics.is_subset(&sources));
         let own: Vec<Vec<(Arc<str>, Arc<str>)>> = own
             .map(|group| {
                 let names = group
+                    .topics
                     .iter()
                     .map(|topic| (topic.clone(), self.topic_name(application_id, topic)));
                 let names: Vec<(Arc<str>, Arc<str>)> = names.collect();
@@ -94,7 +98,7 @@ mod tests {
     use super::*;
 
     fn group(topics: &[&str]) -> Copartition {
-        topics.iter().map(|topic| Arc::from(*topic)).collect()
+        Copartition { topics: topics.iter().map(|topic| Arc::from(*topic)).collect(), what: "they" }
     }
 
     #[test]
@@ -106,9 +110,14 @@ mod tests {
 
     #[test]
     fn different_counts_are_named() {
-        let (l, r): (Arc<str>, Arc<str>) = ("l".into(), "r".into());
-        assert!(check_counts([(&l, 2), (&r, 2)].into_iter()).is_ok());
-        let error = check_counts([(&l, 2), (&r, 3)].into_iter()).expect_err("refused");
-        assert!(error.to_string().contains("l has 2, r has 3"), "{error}");
+        let group = group(&["l", "r", "s"]);
+        let count = |r| {
+            move |topic: &Arc<str>| {
+                [("l", 2), ("r", r)].iter().find(|(name, _)| **name == **topic).map(|found| found.1)
+            }
+        };
+        assert!(check_counts(&group, count(2)).is_ok());
+        let error = check_counts(&group, count(3)).expect_err("refused");
+        assert!(error.to_string().ends_with("never meet: l has 2, r has 3"), "{error}");
     }
 }

@@ -117,8 +117,9 @@ fn describe_node(text: &mut String, group: &Group<'_>, place: usize) {
             writeln!(text, "    Source: {} (topics: [{topics}])\n      --> {children}", node.name)
         }
         NodeKind::Processor { .. } => {
-            let stores: BTreeSet<&str> = node.stores.iter().map(|store| &**store).collect();
-            let stores: Vec<&str> = stores.into_iter().collect();
+            let names: Vec<&str> = node.stores.iter().map(|store| &**store).collect();
+            let stores: Vec<&str> =
+                hash_order(&names).into_iter().map(|place| names[place]).collect();
             let stores = stores.join(", ");
             writeln!(
                 text,

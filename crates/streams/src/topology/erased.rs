@@ -141,6 +141,12 @@ impl ErasedPort {
     }
 }
 
+/// A value as one of another type, which has to be the same: for code that knows so and cannot say it in types.
+pub(crate) fn same<A: 'static, B: 'static>(value: A) -> Option<B> {
+    let mut value = Some(value);
+    (&mut value as &mut dyn Any).downcast_mut::<Option<B>>()?.take()
+}
+
 /// Builds the node that receives records, on the thread that owns the task.
 pub(crate) type NodeFactory = Arc<dyn Fn(&mut Wiring) -> Result<ErasedPort> + Send + Sync>;
 

@@ -1,6 +1,8 @@
 //! How a table is stored.
 
+use crate::dsl::windows::ms;
 use crate::serde::{DefaultSerde, SerdeChoice, SerdeRef};
+use crate::state::StoreSpec;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -19,6 +21,8 @@ pub struct Materialized<K, V> {
     pub(crate) persistent: bool,
     /// How long the past of the table is kept, in milliseconds.
     pub(crate) history: Option<i64>,
+    /// How long windows and sessions are kept at least, in milliseconds.
+    pub(crate) retention: Option<i64>,
     /// Whether nothing is said about the store: Java's operators without a `Materialized`.
     pub(crate) is_plain: bool,
 }
@@ -80,6 +84,7 @@ impl<K, V> Materialized<K, V> {
             logging: Some(BTreeMap::new()),
             persistent: true,
             history: None,
+            retention: None,
             is_plain: false,
         }
     }
@@ -138,6 +143,22 @@ impl<K, V> Materialized<K, V> {
         self.changed(|options| {
             options.logging.get_or_insert_default().insert(key.into(), value.into());
         })
+    }
+
+    /// Keeps windows and sessions for that long, in stream time; default: as long as they can change.
+    #[must_use]
+    pub fn retention(self, retention: Duration) -> Self {
+        self.changed(|options| options.retention = Some(ms(retention)))
+    }
+
+    /// What is said here about a store.
+    pub(crate) fn applied_to(&self, spec: StoreSpec) -> StoreSpec {
+        StoreSpec {
+            persistent: self.persistent,
+            logging: self.logging.clone(),
+            caching: self.caching,
+            ..spec
+        }
     }
 
     /// Keeps the table in memory only; it is read from its changelog at each start.

@@ -1,7 +1,8 @@
 //! The plan while it is written: shared by all streams and tables of one builder.
 
 use super::names::{self, Names, RepartitionNames};
-use super::node::{KeyFilter, PlanId, PlanKind, PlanNode, RepartitionNode};
+use super::node::{Changes, KeyFilter, PlanId, PlanKind, PlanNode, RepartitionNode, SelfJoinPlan};
+use super::optimize::Optimizations;
 use crate::error::Error;
 use crate::operators::{not_null_key, pass};
 use crate::serde::SerdeRef;
@@ -21,8 +22,10 @@ use std::sync::Arc;
 pub(crate) struct Plan {
     pub(super) nodes: Vec<PlanNode>,
     names: Names,
-    /// Nodes whose source topics must have equally many partitions.
-    pub(super) copartition: Vec<Vec<PlanId>>,
+    /// Nodes whose records meet by key, and why.
+    /// Joins of two streams.
+    pub(super) self_joins: Vec<SelfJoinPlan>,
+    pub(super) copartitioned: Vec<(Vec<PlanId>, &'static str)>,
     /// The first mistake; `build` reports it.
     pub(super) mistake: Option<String>,
 }
@@ -31,11 +34,17 @@ pub(crate) struct Plan {
 pub(crate) struct RepartitionOptions<K, V> {
     pub(crate) topic: RepartitionTopic,
     pub(crate) partitioner: Option<Arc<dyn StreamPartitioner<K, V>>>,
+    /// Whether it may become one with others that take the same records.
+    pub(crate) is_optimizable: bool,
 }
 
 impl<K, V> Default for RepartitionOptions<K, V> {
     fn default() -> Self {
-        RepartitionOptions { topic: RepartitionTopic::default(), partitioner: None }
+        RepartitionOptions {
+            topic: RepartitionTopic::default(),
+            partitioner: None,
+            is_optimizable: true,
+        }
     }
 }
 
@@ -70,9 +79,10 @@ impl PlanRef {
             location,
             table: None,
             wants_null_keys: false,
-            window_grace: None,
             joined_with: None,
             repartitioned: None,
+            changes: Changes::Nothing,
+            grace: None,
         });
         PlanId(plan.nodes.len() - 1)
     }
@@ -113,6 +123,34 @@ impl PlanRef {
     /// Takes numbers back that turned out not to be needed, unless others came after them.
     pub(crate) fn give_back(&self, numbers: &Range<u32>) {
         self.0.borrow_mut().names.give_back(numbers);
+    }
+
+    /// Reports a mistake in the program, if there is one.
+    #[track_caller]
+    pub(crate) fn fail_if(&self, mistake: Option<String>) {
+        if let Some(mistake) = mistake {
+            self.fail(&mistake);
+        }
+    }
+
+    /// What a node changes of the records that pass.
+    pub(crate) fn set_changes(&self, id: PlanId, changes: Changes) {
+        self.with_node(id, |node| node.changes = changes);
+    }
+
+    /// Notes a join that may be of a stream with itself.
+    pub(crate) fn add_self_join(&self, join: SelfJoinPlan) {
+        self.0.borrow_mut().self_joins.push(join);
+    }
+
+    /// How long after their ends the windows of a node can still change.
+    pub(crate) fn set_grace(&self, id: PlanId, grace: i64) {
+        self.with_node(id, |node| node.grace = Some(grace));
+    }
+
+    /// Says that what comes out of these nodes meets by key: their topics need the same number of partitions.
+    pub(crate) fn copartition(&self, nodes: &[PlanId], what: &'static str) {
+        self.0.borrow_mut().copartitioned.push((nodes.to_vec(), what));
     }
 
     /// Reports a mistake in the program.
@@ -186,6 +224,7 @@ impl PlanRef {
             source: (source, source_kind(vec![topic_name.clone()], consumed)),
             topic_name,
             topic: options.topic,
+            is_optimizable: options.is_optimizable,
         };
         self.add(name, PlanKind::Repartition(Box::new(node)), vec![parent])
     }
@@ -222,25 +261,15 @@ impl PlanRef {
         repartitioned
     }
 
-    /// Tells how long after the end of a window a result of the node may still change.
-    pub(crate) fn set_window_grace(&self, id: PlanId, millis: i64) {
-        self.with_node(id, |node| node.window_grace = Some(millis));
-    }
-
     /// The grace of the windowed aggregations that a table comes from; the longest if it comes from several, none if it comes from
     /// something else as well.
     pub(crate) fn window_grace(&self, id: PlanId) -> Option<i64> {
-        let (grace, parents) = self.with_node(id, |node| (node.window_grace, node.parents.clone()));
+        let (grace, parents) = self.with_node(id, |node| (node.grace, node.parents.clone()));
         if grace.is_some() {
             return grace;
         }
         let graces = parents.into_iter().map(|parent| self.window_grace(parent));
         graces.collect::<Option<Vec<i64>>>()?.into_iter().max()
-    }
-
-    /// Brings the records of nodes together by their keys: their topics must have equally many partitions.
-    pub(crate) fn copartition(&self, nodes: &[PlanId]) {
-        self.0.borrow_mut().copartition.push(nodes.to_vec());
     }
 
     /// Tells that the records of a node are also partitioned as those of `other` are: what it is joined with.
@@ -264,7 +293,10 @@ impl PlanRef {
         self.0.borrow_mut().mistake.get_or_insert(mistake);
     }
 
-    pub(crate) fn lower(&self) -> Result<crate::topology::Topology, Error> {
-        super::lower::lower(&self.0.borrow())
+    pub(crate) fn lower(
+        &self,
+        optimizations: Optimizations,
+    ) -> Result<crate::topology::Topology, Error> {
+        super::lower::lower(&self.0.borrow(), optimizations)
     }
 }

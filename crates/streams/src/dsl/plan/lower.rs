@@ -5,28 +5,35 @@ use super::node::{
     ForeignKeyJoinNode, KeyFilter, NamedKind, PlanId, PlanKind, PlanNode, ReadingKind,
     RepartitionNode, TableJoinNode,
 };
+use super::optimize::{Layout, Optimizations};
 use crate::error::{Error, Result};
 use crate::topology::{NodeKind, RepartitionTopic, Topology, TopologyBuilder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Writes the nodes in the order in which they were asked for; parents come first by construction.
-pub(super) fn lower(plan: &Plan) -> Result<Topology> {
+pub(super) fn lower(plan: &Plan, optimizations: Optimizations) -> Result<Topology> {
     if let Some(mistake) = &plan.mistake {
         return Err(Error::topology(mistake.clone()));
     }
     let mut builder = TopologyBuilder::new();
     // The physical node that a plan node's children hang on.
-    let mut outputs: Vec<usize> = Vec::new();
+    let mut outputs: Vec<usize> = vec![0; plan.nodes.len()];
     let mut sources: BTreeMap<Vec<Arc<str>>, usize> = BTreeMap::new();
     let keeps_null_keys = keeping_null_keys(plan);
-    for (place, node) in plan.nodes.iter().enumerate() {
-        let parents: Vec<usize> = node.parents.iter().map(|parent| outputs[parent.0]).collect();
-        let output = match &node.kind {
-            PlanKind::Source(kind) => add_source(&mut builder, &mut sources, &node.name, kind),
-            PlanKind::Node(kind) => builder.add(&node.name, kind.clone(), parents),
+    let layout = Layout::of(plan, optimizations);
+    for &PlanId(place) in &layout.order {
+        let node = &plan.nodes[place];
+        let (name, kind) = match layout.replaced.get(&PlanId(place)) {
+            Some((name, kind)) => (name, kind),
+            None => (&node.name, &node.kind),
+        };
+        let parents = layout.parents[place].iter().map(|parent| outputs[parent.0]).collect();
+        let output = match kind {
+            PlanKind::Source(kind) => add_source(&mut builder, &mut sources, name, kind),
+            PlanKind::Node(kind) => builder.add(name, kind.clone(), parents),
             PlanKind::Stateful(kind, stores) | PlanKind::Table(kind, stores) => {
-                let index = builder.add(&node.name, kind.clone(), parents);
+                let index = builder.add(name, kind.clone(), parents);
                 for store in stores {
                     builder.add_store(store);
                     builder.connect(index, &store.name);
@@ -34,7 +41,7 @@ pub(super) fn lower(plan: &Plan) -> Result<Topology> {
                 index
             }
             PlanKind::Reader(kind, stores) => {
-                let index = builder.add(&node.name, kind.clone(), parents);
+                let index = builder.add(name, kind.clone(), parents);
                 for store in stores {
                     builder.connect(index, store);
                 }
@@ -44,9 +51,9 @@ pub(super) fn lower(plan: &Plan) -> Result<Topology> {
                 add_repartition(&mut builder, node, parents, keeps_null_keys[place])
             }
             PlanKind::TableSource(table) => {
-                let (name, source) = &table.source;
-                let source = builder.add(name, source.clone(), Vec::new());
-                builder.add(&node.name, table.table.clone(), vec![source])
+                let (source_name, source) = &table.source;
+                let source = builder.add(source_name, source.clone(), Vec::new());
+                builder.add(name, table.table.clone(), vec![source])
             }
             PlanKind::GlobalTable(table, spec) => {
                 let (name, source) = &table.source;
@@ -67,45 +74,52 @@ pub(super) fn lower(plan: &Plan) -> Result<Topology> {
             builder.send_old_values(output);
         }
         builder.locate(node.location);
-        outputs.push(output);
+        outputs[place] = output;
     }
-    for nodes in &plan.copartition {
-        let topics = nodes.iter().flat_map(|&node| sources_of(plan, node)).collect();
-        builder.add_copartition(topics);
+    copartition(&mut builder, plan, &layout);
+    builder.build()
+}
+
+/// Tells which topics must have equally many partitions.
+fn copartition(builder: &mut TopologyBuilder, plan: &Plan, layout: &Layout) {
+    for (nodes, what) in &plan.copartitioned {
+        let topics = nodes.iter().flat_map(|&node| sources_of(plan, layout, node)).collect();
+        builder.add_copartition(topics, what);
     }
     for node in &plan.nodes {
         if let PlanKind::ForeignKeyJoin(join) = &node.kind {
             for (table, messages) in node.parents.iter().zip([&join.response, &join.registration]) {
-                let mut topics = sources_of(plan, *table);
+                let mut topics = sources_of(plan, layout, *table);
                 topics.insert(messages.topic.clone());
-                builder.add_copartition(topics);
+                builder.add_copartition(topics, "a table and the messages of its join");
             }
         }
     }
-    builder.build()
 }
 
 /// The topics by which the records of a node are partitioned.
-fn sources_of(plan: &Plan, id: PlanId) -> BTreeSet<Arc<str>> {
+fn sources_of(plan: &Plan, layout: &Layout, id: PlanId) -> BTreeSet<Arc<str>> {
     let node = &plan.nodes[id.0];
+    let kind = layout.replaced.get(&id).map_or(&node.kind, |(_, kind)| kind);
     let topics = |kind: &NodeKind| match kind {
         NodeKind::Source(source) => source.topics.iter().cloned().collect(),
         _ => BTreeSet::new(),
     };
-    match &node.kind {
+    let parents = &layout.parents[id.0];
+    match kind {
         PlanKind::Source(kind) => topics(kind),
         PlanKind::TableSource(table) => topics(&table.source.1),
         PlanKind::GlobalTable(..) => BTreeSet::new(),
         PlanKind::Repartition(repartition) => [repartition.topic_name.clone()].into(),
         PlanKind::ForeignKeyJoin(join) => {
-            let left = node.parents.first().map(|&left| sources_of(plan, left));
+            let left = parents.first().map(|&left| sources_of(plan, layout, left));
             let mut topics = left.unwrap_or_default();
             topics.insert(join.response.topic.clone());
             topics
         }
         _ => {
-            let parents = node.parents.iter().chain(&node.joined_with);
-            parents.flat_map(|&parent| sources_of(plan, parent)).collect()
+            let parents = parents.iter().chain(&node.joined_with);
+            parents.flat_map(|&parent| sources_of(plan, layout, parent)).collect()
         }
     }
 }

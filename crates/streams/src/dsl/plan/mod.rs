@@ -4,12 +4,14 @@ mod graph;
 mod lower;
 mod names;
 mod node;
+mod optimize;
 mod tables;
 
 pub(crate) use self::graph::{PlanRef, RepartitionOptions};
 pub(crate) use self::names::{RepartitionNames, prefix};
 pub(crate) use self::node::{
-    ForeignKeyJoinNode, JoinSideNode, KeyFilter, MessageTopic, NamedKind, PlanId, PlanKind,
-    ReadingKind, TableJoinNode, TableSourceNode,
+    Changes, ForeignKeyJoinNode, JoinSideNode, KeyFilter, MessageTopic, NamedKind, PlanId,
+    PlanKind, ReadingKind, SelfJoinPlan, TableJoinNode, TableSourceNode,
 };
+pub(crate) use self::optimize::Optimizations;
 pub(crate) use self::tables::{OldValues, TableFacts};

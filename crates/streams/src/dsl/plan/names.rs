@@ -19,6 +19,14 @@ pub(crate) mod prefix {
     pub(crate) const PROCESSOR: &str = "KSTREAM-PROCESSOR-";
     pub(crate) const PROCESS_VALUES: &str = "KSTREAM-PROCESSVALUES-";
     pub(crate) const REPARTITION: &str = "KSTREAM-REPARTITION-";
+    pub(crate) const WINDOWED: &str = "KSTREAM-WINDOWED-";
+    pub(crate) const JOIN_THIS: &str = "KSTREAM-JOINTHIS-";
+    pub(crate) const JOIN_OTHER: &str = "KSTREAM-JOINOTHER-";
+    pub(crate) const OUTER_THIS: &str = "KSTREAM-OUTERTHIS-";
+    pub(crate) const OUTER_OTHER: &str = "KSTREAM-OUTEROTHER-";
+    pub(crate) const OUTER_SHARED: &str = "KSTREAM-OUTERSHARED-";
+    pub(crate) const COGROUP_AGGREGATE: &str = "COGROUPKSTREAM-AGGREGATE-";
+    pub(crate) const COGROUP_MERGE: &str = "COGROUPKSTREAM-MERGE-";
     pub(crate) const AGGREGATE: &str = "KSTREAM-AGGREGATE-";
     pub(crate) const REDUCE: &str = "KSTREAM-REDUCE-";
     pub(crate) const TO_STREAM: &str = "KTABLE-TOSTREAM-";

@@ -22,13 +22,38 @@ pub(crate) struct PlanNode {
     pub(crate) wants_null_keys: bool,
     /// The table that it reads and does not hang on.
     pub(crate) joined_with: Option<PlanId>,
-    /// How long after the end of a window its result may still change, in milliseconds: a windowed aggregation.
-    pub(crate) window_grace: Option<i64>,
     /// The repartition topic that was last put behind the node for a join.
     pub(crate) repartitioned: Option<PlanId>,
+    /// What the node changes of a record, for the optimizer.
+    pub(crate) changes: Changes,
+    /// How long after their ends its windows can still change, in milliseconds.
+    pub(crate) grace: Option<i64>,
+}
+
+/// What a node changes of the records that pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Changes {
+    /// Neither key nor value, or both in a way that ends the stream's partitioning anyway.
+    Nothing,
+    /// The key.
+    Key,
+    /// The value.
+    Value,
+    /// Nothing, but it brings streams together.
+    Merge,
+}
+
+/// A join of two streams, which may turn out to be of one with itself.
+pub(crate) struct SelfJoinPlan {
+    pub(crate) windowed: [PlanId; 2],
+    pub(crate) joins: [PlanId; 2],
+    pub(crate) merge: PlanId,
+    /// The one join node of a stream with itself.
+    pub(crate) kind: PlanKind,
 }
 
 /// What a node is.
+#[derive(Clone)]
 pub(crate) enum PlanKind {
     /// A source; sources of the same topics become one.
     Source(NodeKind),
@@ -53,15 +78,18 @@ pub(crate) enum PlanKind {
 }
 
 /// The source in front of a table.
+#[derive(Clone)]
 pub(crate) struct TableSourceNode {
     pub(crate) source: (String, NodeKind),
     pub(crate) table: NodeKind,
 }
 
 /// A node with its name.
+#[derive(Clone)]
 pub(crate) struct NamedKind(pub(crate) String, pub(crate) NodeKind);
 
 /// An operator that reads stores of others.
+#[derive(Clone)]
 pub(crate) struct ReadingKind {
     pub(crate) name: String,
     pub(crate) kind: NodeKind,
@@ -69,6 +97,7 @@ pub(crate) struct ReadingKind {
 }
 
 /// A topic between two parts of a join.
+#[derive(Clone)]
 pub(crate) struct MessageTopic {
     pub(crate) topic: Arc<str>,
     pub(crate) sink: NamedKind,
@@ -76,6 +105,7 @@ pub(crate) struct MessageTopic {
 }
 
 /// A join of two tables by a foreign key, in the order of its nodes.
+#[derive(Clone)]
 pub(crate) struct ForeignKeyJoinNode {
     pub(crate) send: NamedKind,
     pub(crate) registration: MessageTopic,
@@ -90,12 +120,14 @@ pub(crate) struct ForeignKeyJoinNode {
 }
 
 /// A join of two tables: the side of each, which reads the stores of the other, and the node where they meet.
+#[derive(Clone)]
 pub(crate) struct TableJoinNode {
     pub(crate) sides: [JoinSideNode; 2],
     pub(crate) merge: NodeKind,
 }
 
 /// One side of a join.
+#[derive(Clone)]
 pub(crate) struct JoinSideNode {
     pub(crate) name: String,
     pub(crate) kind: NodeKind,
@@ -104,6 +136,7 @@ pub(crate) struct JoinSideNode {
 }
 
 /// The node in front of a repartition topic, which keeps records without a key out unless a join behind the topic wants them.
+#[derive(Clone)]
 pub(crate) struct KeyFilter {
     pub(crate) name: String,
     pub(crate) strict: NodeKind,
@@ -111,10 +144,27 @@ pub(crate) struct KeyFilter {
 }
 
 /// A repartition topic with the nodes around it.
+#[derive(Clone)]
 pub(crate) struct RepartitionNode {
+    /// Whether it may become one with others that take the same records.
+    pub(crate) is_optimizable: bool,
     pub(crate) topic_name: Arc<str>,
     pub(crate) topic: RepartitionTopic,
     pub(crate) filter: Option<KeyFilter>,
     pub(crate) sink: (String, NodeKind),
     pub(crate) source: (String, NodeKind),
+}
+
+impl RepartitionNode {
+    /// The same topic with nodes that are named after it.
+    pub(super) fn named_after_topic(&self) -> Self {
+        let (topic, node) = (&self.topic_name, self.clone());
+        let named = |suffix: &str| format!("{topic}-{suffix}");
+        RepartitionNode {
+            filter: node.filter.map(|filter| KeyFilter { name: named("filter"), ..filter }),
+            sink: (named("sink"), node.sink.1),
+            source: (named("source"), node.source.1),
+            ..node
+        }
+    }
 }

@@ -12,7 +12,7 @@ use crate::state::engine::{Direction, Engine, EngineEntries, KeyRange, Write};
 use crate::state::spec::StoreSpec;
 use byteview::ByteView;
 use std::iter::Peekable;
-use std::ops::RangeBounds;
+use std::ops::{Bound, RangeBounds};
 
 /// One store of one task, in bytes.
 pub(crate) struct KeyValueLayers {
@@ -85,27 +85,19 @@ impl KeyValueLayers {
         self.buffer.put(key, value, timestamp);
     }
 
-    /// Tells a changelog of every write that a key is absent, which it was before.
-    pub(crate) fn log_absence(&mut self, key: &[u8], timestamp: i64) {
-        if let Some(changelog) = &mut self.changelog {
-            changelog.note(key, None, timestamp);
-        }
-    }
-
     /// The entries of a range as they are now: a snapshot that later writes do not change.
     pub(crate) fn range(
         &mut self,
         range: &KeyRange,
         direction: Direction,
     ) -> Result<EngineEntries> {
-        let selects = |key: &[u8]| {
-            let (from, to) = (range.0.as_ref().map(|b| &b[..]), range.1.as_ref().map(|b| &b[..]));
-            RangeBounds::<[u8]>::contains(&(from, to), key)
-        };
-        let selected = self.buffer.uncommitted().filter(|write| selects(write.key));
-        let mut overlay: Vec<Write> =
-            selected.map(|write| (write.key.clone(), write.value.cloned())).collect();
+        let mut overlay = self.buffer.uncommitted_in(range);
         if let Some(cache) = &mut self.cache {
+            let selects = |key: &[u8]| {
+                let (from, to) =
+                    (range.0.as_ref().map(|b| &b[..]), range.1.as_ref().map(|b| &b[..]));
+                RangeBounds::<[u8]>::contains(&(from, to), key)
+            };
             overlay = overlaid(overlay, cache.changes_in(selects));
         }
         let below = self.engine.range(range, direction)?;
@@ -113,6 +105,17 @@ impl KeyValueLayers {
             overlay.reverse();
         }
         Ok(Box::new(Overlaid::new(below, overlay, direction)))
+    }
+
+    /// What is committed, in the order of keys; what is written since then, [`Self::uncommitted_after`] tells. For stores without a
+    /// record cache that are walked from the beginning again and again, and seldom far.
+    pub(crate) fn committed(&self) -> Result<EngineEntries> {
+        self.engine.range(&(Bound::Unbounded, Bound::Unbounded), Direction::Forward)
+    }
+
+    /// The first write since the last commit whose key comes after this one.
+    pub(crate) fn uncommitted_after(&mut self, key: Option<&ByteView>) -> Option<Write> {
+        self.buffer.uncommitted_after(key)
     }
 
     pub(crate) fn approximate_len(&self) -> u64 {

@@ -20,6 +20,9 @@ const STORED: u8 = 4;
 /// It is a change that the record cache keeps back: nothing below knows it.
 const CACHED: u8 = 8;
 
+/// It went through the record cache, and what was there is shown however old it is.
+const STAYS: u8 = 16;
+
 /// What a row and a key cost besides their bytes.
 const ROW_OVERHEAD: usize = size_of::<Row>() + 16;
 const KEY_OVERHEAD: usize = size_of::<KeyRows>() + 16;
@@ -40,7 +43,7 @@ impl Row {
     }
 
     pub(super) fn is_cached(&self) -> bool {
-        self.marks & CACHED != 0
+        self.marks & (CACHED | STAYS) != 0
     }
 
     /// Whether a row of this key was there before the cached one.
@@ -58,8 +61,8 @@ impl Row {
 pub(super) enum Put {
     /// A write that the next commit hands to the engine.
     Write,
-    /// A change that the record cache keeps back.
-    Cache,
+    /// A change that the record cache keeps back. `stays`: it is shown as long as it is in memory, however old it is.
+    Cache { stays: bool },
     /// What the engine has.
     Read,
 }
@@ -189,7 +192,7 @@ impl Recent {
         let marks = exists
             | match how {
                 Put::Write => UNCOMMITTED,
-                Put::Cache => CACHED,
+                Put::Cache { stays } => CACHED | if stays { STAYS } else { 0 },
                 Put::Read => STORED,
             };
         let value = value.unwrap_or_default();
@@ -202,8 +205,8 @@ impl Recent {
                     Ok(at) => {
                         let old = &mut rows.as_mut_slice()[at];
                         let kept = match how {
-                            Put::Cache => STORED | UNCOMMITTED,
-                            _ => STORED,
+                            Put::Cache { .. } => STORED | STAYS | UNCOMMITTED,
+                            _ => STORED | STAYS,
                         };
                         let marks = new.marks | (old.marks & kept);
                         grown = new.value.len();
@@ -425,7 +428,7 @@ mod tests {
     fn what_the_cache_keeps_back_is_neither_committed_nor_evicted() {
         let mut recent = Recent::new(10);
         put(&mut recent, "a", 1, "1", Put::Write);
-        put(&mut recent, "a", 2, "2", Put::Cache);
+        put(&mut recent, "a", 2, "2", Put::Cache { stays: false });
         assert_eq!(committed(&mut recent), "a1=1 false");
         assert_eq!(recent.evict(), Some(10));
         assert_eq!(of_key(&recent, "a", 0, 9), "2=2");

@@ -1,100 +1,31 @@
 //! The layers of a window or session store, put together: rows go by time, too late ones are dropped, expired ones go away.
 //!
-//! What a store still shows and what it still takes is Java's rule. With `dead = highest time put - retention`: a read shows times
-//! after `dead`; a write is taken after `dead` in memory, and on disk from the beginning of the segment that `dead` is in.
+//! With `dead = highest time put - retention`: a read shows times from `dead` on; a write is taken from `dead` on in memory, and on disk
+//! from the beginning of the segment that `dead` is in. So a row is there as long as a record that is not late can reach it. In
+//! Java 4.4 `dead` itself is not shown any more (P05, P28), but what is in the record cache is, however old.
+
+mod reads;
+mod settings;
+
+pub(in crate::state) use self::reads::Order;
+pub(crate) use self::reads::{Hit, KeyedHits, TimeSpan};
+pub(crate) use self::settings::{StoreClock, WindowSettings};
 
 use super::budget::StoreBudget;
 use super::changelog::{Changelog, LogMode, LogRecord};
-use super::key_value::Overlaid;
-use super::recent::{Put, Recent, Row};
+use super::recent::{Put, Recent};
 use super::record_cache::{Flushed, RecordCache};
 use super::{FlushListener, StoreLayers, StoreWrites};
+use crate::config::Compatibility;
 use crate::error::{Error, Result};
 use crate::processor::{RecordContext, TaskContext};
 use crate::record::Headers;
-use crate::state::engine::{Direction, Engine, EngineEntries, KeyRange, Write};
+use crate::state::engine::{Direction, Engine};
 use crate::state::key_order::sort_by_key;
-use crate::state::kind::{StoreKind, segment_interval};
 use crate::state::layout::windowed_key::{KeyLayout, RowKey};
 use crate::state::spec::StoreSpec;
 use byteview::ByteView;
-use std::ops::{Bound, RangeBounds};
-
-/// No more chunks of time in memory than this within the retention.
-const CHUNKS_MAX: i64 = 16;
-
-/// How far a store that goes by time has got. It survives a restart, written with the rows it belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StoreClock {
-    /// The highest time put, in milliseconds; -1 before the first.
-    pub(crate) observed: i64,
-    /// The number of the last duplicate.
-    pub(crate) sequence: u32,
-}
-
-impl StoreClock {
-    pub(crate) const NEW: StoreClock = StoreClock { observed: -1, sequence: 0 };
-}
-
-/// What follows from the description of a window or session store.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct WindowSettings {
-    pub(in crate::state) layout: KeyLayout,
-    retention: i64,
-    /// The length of a chunk in memory.
-    chunk: i64,
-    duplicates: bool,
-    persistent: bool,
-}
-
-impl WindowSettings {
-    /// `None` for other kinds.
-    pub(crate) fn of(spec: &StoreSpec) -> Option<Self> {
-        let (layout, retention, size, duplicates) = match spec.kind {
-            StoreKind::Window { retention, size, duplicates } => {
-                (KeyLayout::Window, retention, size, duplicates)
-            }
-            StoreKind::Session { retention } => (KeyLayout::Session, retention, 0, false),
-            _ => return None,
-        };
-        let chunk = size.max(retention / CHUNKS_MAX).max(1);
-        Some(WindowSettings { layout, retention, chunk, duplicates, persistent: spec.persistent })
-    }
-
-    fn segment(&self, time: i64) -> i64 {
-        time / segment_interval(self.retention)
-    }
-
-    fn engine_key(&self, row: &RowKey) -> ByteView {
-        let mut bytes = Vec::with_capacity(24 + row.key.len());
-        self.layout.write_engine_key(self.segment(row.time), row, &mut bytes);
-        bytes.into()
-    }
-
-    /// The first time that is shown.
-    fn live_from(&self, observed: i64) -> i64 {
-        observed.saturating_sub(self.retention).saturating_add(1)
-    }
-
-    /// The first time that is still kept.
-    pub(crate) fn kept_from(&self, observed: i64) -> i64 {
-        let live = self.live_from(observed);
-        match self.persistent {
-            true => self.segment(live.saturating_sub(1)) * segment_interval(self.retention),
-            false => live,
-        }
-    }
-
-    /// The engine's row of a changelog record's key, and its time; `None` when the key is damaged.
-    pub(crate) fn restored(&self, key: &[u8], clock: &mut StoreClock) -> Option<ByteView> {
-        let row = self.layout.split(key).filter(|row| row.time >= 0)?;
-        clock.observed = clock.observed.max(row.time);
-        if self.duplicates {
-            clock.sequence = clock.sequence.max(row.minor as u32);
-        }
-        (row.time >= self.kept_from(clock.observed)).then(|| self.engine_key(&row))
-    }
-}
+use std::ops::Bound;
 
 /// What a write is made for.
 #[derive(Debug, Clone, Copy)]
@@ -119,38 +50,6 @@ impl<'a> WindowWrite<'a> {
     fn logged_headers(&self) -> Headers {
         if self.logs_headers { self.headers.clone() } else { Headers::new() }
     }
-}
-
-/// A row that was found.
-#[derive(Debug, Clone)]
-pub(crate) struct Hit {
-    /// The start of a window, the end of a session.
-    pub(crate) time: i64,
-    /// The number of a duplicate, the start of a session.
-    pub(crate) minor: i64,
-    pub(crate) value: ByteView,
-}
-
-/// Which rows are looked for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TimeSpan {
-    /// Times, both inclusive.
-    pub(crate) from: i64,
-    pub(crate) to: i64,
-    /// The latest start of a session.
-    pub(crate) minor_to: i64,
-}
-
-/// Rows of several keys.
-pub(crate) type KeyedHits = Box<dyn Iterator<Item = Result<(ByteView, Hit)>>>;
-
-/// In which order rows of several keys come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::state) enum Order {
-    /// As Java's store of that kind gives them: on disk by segment and key, in memory by time and key.
-    Store(Direction),
-    /// By time, then by key, whatever the store is; a session by end and start, then by key.
-    Time,
 }
 
 /// One window or session store of one task, in bytes.
@@ -222,7 +121,6 @@ impl WindowLayers {
     }
 
     /// Whether changes wait for the next flush; else the operator forwards them itself.
-    #[allow(dead_code, reason = "for the operators of tables and windows")]
     pub(crate) fn is_cached(&self) -> bool {
         self.cache.is_some()
     }
@@ -231,37 +129,12 @@ impl WindowLayers {
         self.settings.duplicates
     }
 
-    #[allow(dead_code, reason = "for the operators of tables and windows")]
     pub(in crate::state) fn layout(&self) -> KeyLayout {
         self.settings.layout
     }
 
     fn live_from(&self) -> i64 {
         self.settings.live_from(self.clock.observed)
-    }
-
-    /// The value of a row.
-    pub(crate) fn get(&mut self, row: &RowKey) -> Result<Option<ByteView>> {
-        let live = row.time >= self.live_from();
-        if let Some(found) = self.recent.get(row) {
-            return Ok(found.value().filter(|_| live || found.is_cached()).cloned());
-        }
-        if !live {
-            return Ok(None);
-        }
-        self.below_recent(row)
-    }
-
-    /// The value in the engine of a row that is not in memory; it stays there from now on.
-    fn below_recent(&mut self, row: &RowKey) -> Result<Option<ByteView>> {
-        if row.time >= self.complete_from {
-            return Ok(None);
-        }
-        let value = self.engine.get(&self.settings.engine_key(row))?;
-        if value.is_some() && !self.budget.read_cache.is_exceeded() {
-            self.recent.put(row, value.clone(), Put::Read);
-        }
-        Ok(value)
     }
 
     /// Writes or deletes.
@@ -304,7 +177,8 @@ impl WindowLayers {
             let under = under.filter(|_| is_new);
             let (record, headers) = (write.record(task), write.headers.clone());
             cache.put(&key, value.clone(), under, record, headers);
-            self.recent.put(row, value, Put::Cache);
+            let stays = self.settings.compatibility == Compatibility::Java44;
+            self.recent.put(row, value, Put::Cache { stays });
         }
         self.scratch = key;
         Ok(())
@@ -370,151 +244,6 @@ impl WindowLayers {
             self.account();
         }
         Ok(())
-    }
-
-    /// The rows of one key in the order of time and minor: a snapshot.
-    pub(crate) fn of_key(&mut self, key: &[u8], span: TimeSpan) -> Result<Vec<Hit>> {
-        let live = self.live_from();
-        let mut hits = Vec::new();
-        let from = span.from.max(live);
-        if from.max(0) < self.complete_from && from <= span.to {
-            self.below(key, TimeSpan { from, ..span }, &mut hits)?;
-        }
-        let (committed, complete_from) = (hits.len(), self.complete_from);
-        let mut deleted = false;
-        self.recent.of_key(key, span.from, span.to, |row| {
-            if row.minor > span.minor_to || (row.time < live && !row.is_cached()) {
-                return;
-            }
-            deleted |= row.time < complete_from;
-            if let Some(value) = row.value() {
-                hits.push(Hit { time: row.time, minor: row.minor, value: value.clone() });
-            }
-        });
-        if committed > 0 && deleted {
-            self.override_committed(key, &mut hits, committed);
-        }
-        if self.settings.layout == KeyLayout::Session && !self.settings.persistent {
-            // In memory, Java gives sessions with one end from the latest start to the first.
-            hits.sort_by_key(|hit| (hit.time, std::cmp::Reverse(hit.minor)));
-        }
-        Ok(hits)
-    }
-
-    /// `hits` begins with `committed` rows of the engine: those that are in memory as well, perhaps deleted, count from there.
-    fn override_committed(&self, key: &[u8], hits: &mut Vec<Hit>, committed: usize) {
-        let recent = hits.split_off(committed);
-        hits.retain(|hit| {
-            self.recent.get(&RowKey { key, time: hit.time, minor: hit.minor }).is_none()
-        });
-        hits.extend(recent);
-        hits.sort_by_key(|hit| (hit.time, hit.minor));
-    }
-
-    /// The committed rows of a key that need not be in memory.
-    fn below(&self, key: &[u8], span: TimeSpan, hits: &mut Vec<Hit>) -> Result<()> {
-        let settings = &self.settings;
-        let to = span.to.min(self.complete_from.saturating_sub(1));
-        let from = span.from.max(0);
-        for segment in settings.segment(from)..=settings.segment(to) {
-            let bound = |time: i64, minor: i64| {
-                let mut bytes = Vec::with_capacity(24 + key.len());
-                let row = RowKey { key, time, minor };
-                settings.layout.write_engine_key(segment, &row, &mut bytes);
-                Bound::Included(ByteView::from(bytes))
-            };
-            let range = (bound(from, 0), bound(to, i64::MAX));
-            for entry in self.engine.range(&range, Direction::Forward)? {
-                let (bytes, value) = entry?;
-                let row = settings.layout.split_engine_key(&bytes).ok_or_else(damaged)?;
-                if row.key == key && row.minor <= span.minor_to {
-                    hits.push(Hit { time: row.time, minor: row.minor, value });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The rows of a range of keys: a snapshot. `all_kept`: also what is not shown any more but still kept.
-    pub(in crate::state) fn of_keys(
-        &mut self,
-        keys: &KeyRange,
-        span: TimeSpan,
-        order: Order,
-        all_kept: bool,
-    ) -> Result<KeyedHits> {
-        let settings = self.settings;
-        let live = match all_kept {
-            true => settings.kept_from(self.clock.observed),
-            false => self.live_from(),
-        };
-        let mut above: Vec<(ByteView, i64, i64, Option<ByteView>)> = Vec::new();
-        let complete_from = self.complete_from;
-        self.recent.in_span(span.from, span.to, |key, row: &Row| {
-            let shown = (row.time >= live || row.is_cached()) && row.minor <= span.minor_to;
-            let tells = row.value().is_some() || row.time < complete_from;
-            if shown && tells && contains(keys, key) {
-                above.push((key.clone(), row.time, row.minor, row.value().cloned()));
-            }
-        });
-        let from = span.from.max(live).max(0);
-        let to = span.to.min(self.complete_from.saturating_sub(1));
-        let store_order = matches!(order, Order::Store(_)) && settings.persistent;
-        if from > to && !store_order {
-            let hits = above.into_iter().filter_map(|(key, time, minor, value)| {
-                Some((key, Hit { time, minor, value: value? }))
-            });
-            return Ok(in_order(settings.layout, order, hits.collect()));
-        }
-        let mut overlay: Vec<Write> = above
-            .into_iter()
-            .map(|(key, time, minor, value)| {
-                (settings.engine_key(&RowKey { key: &key, time, minor }), value)
-            })
-            .collect();
-        overlay.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        let direction = match order {
-            Order::Store(direction) => direction,
-            Order::Time => Direction::Forward,
-        };
-        if direction == Direction::Reverse {
-            overlay.reverse();
-        }
-        let below = self.below_in(keys, TimeSpan { from, to, ..span }, direction)?;
-        let entries = Overlaid::new(below, overlay, direction).map(move |entry| {
-            let (bytes, value) = entry?;
-            let row = settings.layout.split_engine_key(&bytes).ok_or_else(damaged)?;
-            Ok((ByteView::from(row.key), Hit { time: row.time, minor: row.minor, value }))
-        });
-        if store_order {
-            return Ok(Box::new(entries));
-        }
-        Ok(in_order(settings.layout, order, entries.collect::<Result<_>>()?))
-    }
-
-    /// The committed rows of a range of keys that need not be in memory, by segment and key.
-    fn below_in(
-        &self,
-        keys: &KeyRange,
-        span: TimeSpan,
-        direction: Direction,
-    ) -> Result<EngineEntries> {
-        if span.from > span.to {
-            return Ok(Box::new(std::iter::empty()));
-        }
-        let (settings, keys) = (self.settings, keys.clone());
-        let segment = |segment: i64| ByteView::from(&segment.to_be_bytes()[..]);
-        let first = Bound::Included(segment(settings.segment(span.from)));
-        let end = Bound::Excluded(segment(settings.segment(span.to).saturating_add(1)));
-        let entries = self.engine.range(&(first, end), direction)?;
-        Ok(Box::new(entries.filter(move |entry| {
-            let Ok((bytes, _)) = entry else { return true };
-            settings.layout.split_engine_key(bytes).is_none_or(|row| {
-                (span.from..=span.to).contains(&row.time)
-                    && row.minor <= span.minor_to
-                    && contains(&keys, row.key)
-            })
-        })))
     }
 
     /// Tells the budget what is held now. A store in memory cannot give anything back, so it is not asked to.
@@ -629,32 +358,4 @@ impl Drop for WindowLayers {
 
 fn damaged() -> Error {
     Error::state("a window store has a key that is too short: delete its directory")
-}
-
-fn contains(keys: &KeyRange, key: &[u8]) -> bool {
-    let (from, to) = (keys.0.as_ref().map(|b| &b[..]), keys.1.as_ref().map(|b| &b[..]));
-    RangeBounds::<[u8]>::contains(&(from, to), key)
-}
-
-/// Rows that are all in memory, in the order of time.
-fn in_order(layout: KeyLayout, order: Order, mut hits: Vec<(ByteView, Hit)>) -> KeyedHits {
-    use std::cmp::Reverse;
-    match (layout, order) {
-        (KeyLayout::Window, _) => {
-            hits.sort_unstable_by(|(a, x), (b, y)| (x.time, a, x.minor).cmp(&(y.time, b, y.minor)));
-        }
-        (KeyLayout::Session, Order::Time) => {
-            hits.sort_unstable_by(|(a, x), (b, y)| (x.time, x.minor, a).cmp(&(y.time, y.minor, b)));
-        }
-        // In memory, Java gives sessions with one end from the latest start to the first.
-        (KeyLayout::Session, Order::Store(_)) => {
-            hits.sort_unstable_by(|(a, x), (b, y)| {
-                (x.time, a, Reverse(x.minor)).cmp(&(y.time, b, Reverse(y.minor)))
-            });
-        }
-    }
-    if order == Order::Store(Direction::Reverse) {
-        hits.reverse();
-    }
-    Box::new(hits.into_iter().map(Ok))
 }

@@ -6,9 +6,11 @@
 use super::budget::Budget;
 use super::lru::{Lru, Place};
 use crate::error::Result;
-use crate::state::engine::{Engine, Write};
+use crate::state::engine::{Engine, KeyRange, Write, is_empty_range};
 use crate::state::key_order::sort_by_key;
 use byteview::ByteView;
+use std::collections::BTreeMap;
+use std::ops::Bound;
 
 /// What an entry costs besides its key and value.
 const ENTRY_OVERHEAD: usize = 80;
@@ -47,6 +49,8 @@ pub(super) struct WriteBuffer {
     uncommitted: Vec<Place>,
     /// So many of them are in the order of their keys.
     sorted: usize,
+    /// The same by key, for stores that were asked for ranges since the last commit: each range is a look-up then, not a sort.
+    order: Option<BTreeMap<ByteView, Place>>,
     bytes: usize,
     uncommitted_bytes: usize,
     budget: Budget,
@@ -61,6 +65,7 @@ impl WriteBuffer {
             entries: Lru::default(),
             uncommitted: Vec::new(),
             sorted: 0,
+            order: None,
             bytes: 0,
             uncommitted_bytes: 0,
             budget,
@@ -101,6 +106,9 @@ impl WriteBuffer {
         // It cannot go before the next commit.
         self.entries.pin(place);
         self.uncommitted.push(place);
+        if let Some(order) = &mut self.order {
+            order.insert(self.entries.key(place).clone(), place);
+        }
         self.evict();
     }
 
@@ -130,6 +138,37 @@ impl WriteBuffer {
         })
     }
 
+    fn order(&mut self) -> &BTreeMap<ByteView, Place> {
+        let (entries, uncommitted) = (&self.entries, &self.uncommitted);
+        let keyed =
+            || uncommitted.iter().map(|&place| (entries.key(place).clone(), place)).collect();
+        self.order.get_or_insert_with(keyed)
+    }
+
+    /// The writes since the last commit in a range of keys, sorted by key.
+    pub(super) fn uncommitted_in(&mut self, range: &KeyRange) -> Vec<Write> {
+        if self.uncommitted.is_empty() || is_empty_range(range) {
+            return Vec::new();
+        }
+        let found: Vec<(ByteView, Place)> = self
+            .order()
+            .range::<ByteView, _>((range.0.as_ref(), range.1.as_ref()))
+            .map(|(key, &place)| (key.clone(), place))
+            .collect();
+        let value = |place| self.entries.get(place).value().cloned();
+        found.into_iter().map(|(key, place)| (key, value(place))).collect()
+    }
+
+    /// The first write since the last commit whose key comes after this one.
+    pub(super) fn uncommitted_after(&mut self, key: Option<&ByteView>) -> Option<Write> {
+        if self.uncommitted.is_empty() {
+            return None;
+        }
+        let from = key.map_or(Bound::Unbounded, Bound::Excluded);
+        let (key, &place) = self.order().range::<ByteView, _>((from, Bound::Unbounded)).next()?;
+        Some((key.clone(), self.entries.get(place).value().cloned()))
+    }
+
     fn sort(&mut self) {
         if self.sorted < self.uncommitted.len() {
             let entries = &self.entries;
@@ -151,6 +190,7 @@ impl WriteBuffer {
         }
         self.uncommitted.clear();
         self.sorted = 0;
+        self.order = None;
         self.uncommitted_bytes = 0;
         self.evict();
         writes
@@ -249,6 +289,30 @@ mod tests {
         assert_eq!(buffer.get(&*engine, b"y").expect("get"), None);
         assert_eq!(buffer.get(&*engine, b"a").expect("get"), Some("1".into()));
         assert_eq!(buffer.get(&*engine, b"x").expect("get"), Some("2".into()));
+    }
+
+    /// The order by key, once made, keeps up with what is written.
+    #[test]
+    fn ranges_see_what_is_written_after_the_first() {
+        let mut buffer = WriteBuffer::new(Budget::new(1 << 20), true);
+        let range = (Bound::Included("b".into()), Bound::Excluded("d".into()));
+        for key in ["c", "a"] {
+            buffer.put(key.as_bytes(), Some("1".into()), 0);
+        }
+        assert_eq!(text(&buffer.uncommitted_in(&range)), "c=1");
+        for key in ["b", "c", "d"] {
+            buffer.put(key.as_bytes(), (key != "c").then(|| "2".into()), 0);
+        }
+        assert_eq!(text(&buffer.uncommitted_in(&range)), "b=2 c=None");
+        let first = buffer.uncommitted_after(None);
+        assert_eq!(text(first.as_slice()), "a=1");
+        let next = buffer.uncommitted_after(first.as_ref().map(|(key, _)| key));
+        assert_eq!(text(next.as_slice()), "b=2");
+        buffer.take_writes();
+        assert!(buffer.uncommitted_in(&range).is_empty());
+        assert!(buffer.uncommitted_after(None).is_none());
+        buffer.put(b"b", Some("3".into()), 0);
+        assert_eq!(text(&buffer.uncommitted_in(&range)), "b=3");
     }
 
     #[test]
