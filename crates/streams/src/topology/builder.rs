@@ -1,7 +1,8 @@
 //! Builds a topology node by node: the Processor API's way, and the end of the DSL's.
 
 use super::consumed::Consumed;
-use super::erased::{EdgeType, NodeFactory, node_factory};
+use super::copartition::{self, Copartition};
+use super::erased::{EdgeType, NodeFactory, Port, node_factory};
 use super::internal_topics::RepartitionTopic;
 use super::names::check_name;
 use super::node::{NodeKind, NodeSpec, SinkTopic, SourceSpec};
@@ -12,9 +13,9 @@ use crate::error::{Error, Result};
 use crate::processor::{
     InitContext, KeyOf, KeyValue, Processor, ProcessorSupplier, ValueOf, build_processor,
 };
-use crate::state::{GlobalSpec, StoreSpec, StoreToken, StoreType};
+use crate::state::{GlobalSpec, GlobalTable, KeyValueSerdes, StoreSpec, StoreToken, StoreType};
 use crate::task::{SinkSpec, sink, source};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -74,6 +75,7 @@ pub struct TopologyBuilder {
     by_name: BTreeMap<Arc<str>, usize>,
     stores: Vec<StoreSpec>,
     globals: Vec<GlobalSpec>,
+    copartition: Vec<Copartition>,
     source_topics: BTreeMap<Arc<str>, usize>,
     repartition_topics: BTreeMap<Arc<str>, RepartitionTopic>,
     /// The first mistake; `build` reports it.
@@ -151,6 +153,42 @@ impl TopologyBuilder {
         self.connect(processor.index, &token.spec.name);
     }
 
+    /// Adds a store that holds the whole of a topic on every instance, filled before any task runs and kept up to date. Every
+    /// processor may read it. The names are those of the two nodes that `describe()` shows for it.
+    ///
+    /// ```
+    /// use kstreams::prelude::*;
+    ///
+    /// let prices = Stores::global::<String, i64>("prices");
+    /// let mut topology = TopologyBuilder::new();
+    /// topology.add_global_store(&prices, "price-source", "prices", "price-store");
+    /// let topology = topology.build()?;
+    /// assert!(topology.describe().contains("for global store"));
+    /// # Ok::<(), kstreams::Error>(())
+    /// ```
+    pub fn add_global_store<K, V>(
+        &mut self,
+        token: &StoreToken<GlobalTable<K, V>>,
+        source: &str,
+        topic: &str,
+        processor: &str,
+    ) where
+        K: Clone + 'static,
+        V: Clone + 'static,
+    {
+        let KeyValueSerdes { key, value } = token.serdes.clone();
+        let consumed = Consumed::with(key, value);
+        let source = self.add(source, source_kind(vec![topic.into()], consumed), Vec::new());
+        // A reader beside the tasks fills the store; this node is only there to be seen.
+        let seen = node_factory(|wiring| {
+            let name = wiring.name();
+            Err::<Port<K, V>, _>(Error::topology(format!("{name} is not for tasks")))
+        });
+        let processor = self.add(processor, operator_kind::<(K, V), ((), ())>(seen), vec![source]);
+        let (name, check) = (token.spec.name.clone(), Arc::new(token.serdes.clone()));
+        self.add_global([source, processor], &GlobalSpec { name, topic: topic.into(), check });
+    }
+
     /// Checks the whole.
     ///
     /// # Errors
@@ -164,12 +202,15 @@ impl TopologyBuilder {
             self.check_edges(index, node)?;
         }
         let subtopologies = group(&self.nodes);
+        let copartition = copartition::united(self.copartition);
+        copartition::check(&copartition, &self.repartition_topics)?;
         Ok(Topology(Arc::new(Graph {
             nodes: self.nodes,
             stores: self.stores,
             globals: self.globals,
             repartition_topics: self.repartition_topics,
             subtopologies,
+            copartition,
         })))
     }
 
@@ -287,6 +328,11 @@ impl TopologyBuilder {
         {
             node.stores.push(store.clone());
         }
+    }
+
+    /// Tells topics that must have equally many partitions.
+    pub(crate) fn add_copartition(&mut self, topics: BTreeSet<Arc<str>>, what: &'static str) {
+        self.copartition.push(Copartition { topics, what });
     }
 
     /// Makes a source and the node below it a global table.

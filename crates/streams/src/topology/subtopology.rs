@@ -28,9 +28,9 @@ pub(crate) fn group(nodes: &[NodeSpec]) -> Vec<Subtopology> {
     }
     let mut by_root: BTreeMap<usize, usize> = BTreeMap::new();
     let mut subtopologies: Vec<Subtopology> = Vec::new();
-    for index in 0..nodes.len() {
+    for (index, node) in nodes.iter().enumerate() {
         let number = *by_root.entry(groups.root(index)).or_insert_with(|| {
-            let is_global = nodes[index].is_global;
+            let is_global = node.is_global;
             subtopologies.push(Subtopology { nodes: Vec::new(), is_global });
             subtopologies.len() - 1
         });
@@ -106,14 +106,19 @@ impl Graph {
         self.nodes_of(subtopology).flat_map(|node| &node.stores).collect()
     }
 
-    /// The changelogs of a sub-topology, by name.
-    pub(crate) fn changelogs(&self, application_id: &str, subtopology: u32) -> Vec<ChangelogTopic> {
+    /// The changelogs of a sub-topology, by name. `additional_retention` is in milliseconds.
+    pub(crate) fn changelogs(
+        &self,
+        application_id: &str,
+        subtopology: u32,
+        additional_retention: i64,
+    ) -> Vec<ChangelogTopic> {
         let used = self.stores_of(subtopology);
         let mut topics: Vec<ChangelogTopic> = self
             .stores
             .iter()
             .filter(|store| used.contains(&store.name))
-            .filter_map(|store| ChangelogTopic::of(application_id, store))
+            .filter_map(|store| ChangelogTopic::of(application_id, store, additional_retention))
             .collect();
         topics.sort_by(|a, b| a.name.cmp(&b.name));
         topics
