@@ -18,6 +18,7 @@ pub(super) fn cases() -> Vec<Case> {
         text("st_inner", stream_inner),
         text("st_left", stream_left),
         text("st_left_rekeyed", stream_left_rekeyed),
+        text("st_versioned", stream_versioned),
         text("gt_inner", global_inner),
         text("gt_left", global_left),
         text("tt_inner", inner),
@@ -26,6 +27,8 @@ pub(super) fn cases() -> Vec<Case> {
         text("tt_filtered", filtered),
         text("suppress_time_limit", suppress_time_limit),
         text("suppress_max_records", suppress_max_records),
+        text("tt_versioned", left_versioned),
+        text("three_way", three_way),
         text("fk_inner", foreign_inner),
         text("fk_left", foreign_left),
     ]
@@ -252,4 +255,44 @@ fn suppress_max_records() -> Result<Topology> {
     let limit = Suppressed::until_time_limit(Duration::from_secs(1)).max_records(3);
     let calm = stored(&builder, "a", "st").suppress(limit);
     out(builder, &calm)
+}
+
+/// A versioned table with 60 ms of history.
+fn versioned(builder: &StreamsBuilder, topic: &str, store: &str) -> Table {
+    builder.table(topic, Consumed::new(), history(store))
+}
+
+fn history<K: DefaultSerde>(store: &str) -> Materialized<K, String> {
+    Materialized::versioned(store, Duration::from_millis(60))
+}
+
+fn left_versioned() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let (a, b) = (versioned(&builder, "a", "va"), versioned(&builder, "b", "vb"));
+    out(builder, &a.left_join(&b, |a, b| cat(Some(a), b)))
+}
+
+fn stream_versioned() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let a = stream(&builder, "a");
+    let b = builder.table::<Text, String>("b", Consumed::new(), history("vt"));
+    a.left_join_table(&b, found, Joined::new()).to("out", Produced::new());
+    builder.build()
+}
+
+fn three_way() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let (a, b) = (stream(&builder, "a"), stream(&builder, "b"));
+    let windows = JoinWindows::of(millis(6)).grace(millis(6));
+    let joiner = |a: &Text, b: &Text| cat(a.as_ref(), b.as_ref());
+    let joined = a.join(&b, joiner, windows, StreamJoined::new());
+    let c = builder.table::<Text, String>("c", Consumed::new(), Materialized::new());
+    joined
+        .left_join_table(&c, |ab, c| cat(Some(ab), c), Joined::new())
+        .group_by_key(Grouped::new())
+        .count(Materialized::new())
+        .to_stream()
+        .map_values(|n| n.map(|n| format!("n{n}")))
+        .to("out", Produced::new());
+    builder.build()
 }

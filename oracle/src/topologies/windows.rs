@@ -154,13 +154,13 @@ fn cogroup_session() -> Result<Topology> {
 fn suppress_window_close() -> Result<Topology> {
     let builder = StreamsBuilder::new();
     let windows = TimeWindows::of(millis(10)).grace(millis(5));
-    let counted = grouped(&builder, "a").windowed_by(windows).count(Materialized::named("w"));
-    out(builder, counted.suppress(Suppressed::until_window_closes()))
+    let table = grouped(&builder, "a").windowed_by(windows).count(Materialized::named("w"));
+    out(builder, table.suppress(Suppressed::until_window_closes()))
 }
 
 fn suppress_session_close() -> Result<Topology> {
     let builder = StreamsBuilder::new();
     let windows = SessionWindows::of(millis(6)).grace(millis(3));
-    let counted = grouped(&builder, "a").windowed_by(windows).count(Materialized::named("w"));
-    out_sessions(builder, counted.suppress(Suppressed::until_window_closes()))
+    let table = grouped(&builder, "a").windowed_by(windows).count(Materialized::named("w"));
+    out_sessions(builder, table.suppress(Suppressed::until_window_closes()))
 }

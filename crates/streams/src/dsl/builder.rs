@@ -108,7 +108,7 @@ impl StreamsBuilder {
         own.set(token);
         let facts = TableFacts::with_store(
             OldValues::Source,
-            token.0.spec.clone(),
+            token.spec().clone(),
             materialized.name.is_some(),
         );
         let node = plan.add_table(name, kind, Vec::new(), facts);
@@ -140,6 +140,9 @@ impl StreamsBuilder {
         V: Clone + 'static,
     {
         let topic = topic.into();
+        if materialized.history.is_some() {
+            self.plan.fail("global tables cannot be versioned");
+        }
         let is_named = materialized.name.is_some();
         let (key, value) = (consumed.key.clone(), consumed.value.clone());
         let own = TableOwnStore::default();

@@ -206,7 +206,7 @@ impl<K: Clone + 'static, A: Clone + 'static> CogroupedKStream<K, A> {
         };
         let init: Initializer<A> = Arc::new(initializer);
         let kinds = |input: &dyn Input<K, A>| input.aggregate(&init, token);
-        let spec = token.0.spec;
+        let spec = token.spec();
         match self.merged::<(K, Change<A>)>(materialized.node.as_deref(), spec, None, kinds) {
             Some(node) => KTable::stored(plan.clone(), node, token, materialized.name),
             None => KTable::void(plan.clone(), self.node),
@@ -236,7 +236,7 @@ impl<K: Clone + 'static, A: Clone + 'static> CogroupedKStream<K, A> {
             let facts = TableFacts::new(OldValues::Aggregate);
             let node = plan.add_table(name, kind, vec![*parent], facts);
             if let Some(grace) = grace {
-                plan.set_window_grace(node, grace);
+                plan.set_grace(node, grace);
             }
             aggregates.push(node);
         }

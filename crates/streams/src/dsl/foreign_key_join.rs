@@ -12,7 +12,7 @@ use crate::operators::foreign_key_join::{
     Subscription, SubscriptionSerde, SubscriptionToken, foreign_change, lookup, receive, resolve,
     send,
 };
-use crate::operators::{Change, TableOwnStore, table_source};
+use crate::operators::{Change, TableOwnStore, View, table_source};
 use crate::serde::{OptionSerde, SerdeRef, VecSerde};
 use crate::state::{KeyValueSerdes, StoreFormat, StoreSpec, StoreToken};
 use crate::task::SinkSpec;
@@ -228,6 +228,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
         plan.send_old_values(other.node, true);
         plan.send_old_values(self.node, true);
         let names = Names::new(plan, joined.name.as_deref());
+        let result_name = names.result.clone();
         let Some(serdes) = self.serdes_for_join(other) else {
             return KTable::void(plan.clone(), self.node);
         };
@@ -235,49 +236,19 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
         let store = plan.store_name(None, prefix::FK_OUTPUT);
         let numbers = first..plan.next_number();
         let own = TableOwnStore::default();
-        let result = operator_kind::<(K, Option<R>), (K, Change<R>)>(table_source(
-            |key: K, value: Option<R>| Some((key, value)),
-            own.clone(),
-        ));
-        let (left, right) = (self.view(), other.view());
-        let topics = PseudoTopics::new(names.registration.as_str().into());
-        let token = subscription_token(&names.store, &serdes.key, &topics);
-        let lookup_kind = operator_kind::<(Option<KO>, Subscription<K>), (K, Response<VO>)>(
-            lookup::<K, KO, VO>(right.clone()),
-        );
-        let resolver = resolve::<K, V, VO, R, F>(
+        let key = serdes.key.clone();
+        let tables = Tables {
             kind,
-            (left.clone(), serdes.value.clone()),
-            topics.clone(),
-            joiner,
-        );
-        let resolver = operator_kind::<(K, Response<VO>), (K, Option<R>)>(resolver);
-        let join = ForeignKeyJoinNode {
-            send: NamedKind(names.send, send_kind(kind, foreign_key, &serdes, &topics)),
-            registration: registration(
-                (&names.registration, names.registration_sink, names.registration_source),
-                &serdes,
-                (&topics, joined.other_partitioner.map(by_key)),
-            ),
-            receive: NamedKind(names.receive, receive_kind(&serdes, &topics, token)),
-            lookup: ReadingKind { name: names.lookup, kind: lookup_kind, reads: right.stores },
-            foreign_change: NamedKind(
-                names.foreign_change,
-                foreign_change_kind(&serdes, &topics, token),
-            ),
-            response: response(
-                (&names.response, names.response_sink, names.response_source),
-                &serdes,
-                joined.partitioner,
-            ),
-            resolve: ReadingKind { name: names.resolve, kind: resolver, reads: left.stores },
-            store: token.spec.clone(),
-            result,
+            serdes,
+            left: self.view(),
+            right: other.view(),
+            left_past: plan.is_versioned(self.node),
+            right_past: plan.is_versioned(other.node),
         };
-        let parents = vec![self.node, other.node];
+        let join = tables.join(names, (foreign_key, joiner), joined, own.clone());
         let facts = TableFacts::new(OldValues::Source);
         let join = PlanKind::ForeignKeyJoin(Box::new(join));
-        let node = plan.add_table(names.result, join, parents, facts);
+        let node = plan.add_table(result_name, join, vec![self.node, other.node], facts);
         let (owner, unnamed) = (plan.clone(), store.clone());
         let view = move || {
             owner.fail(&format!(
@@ -286,7 +257,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
             ));
             KTable::<K, R>::void(owner.clone(), node).view()
         };
-        KTable::new(plan.clone(), node, Some(serdes.key), None, view).unstored(
+        KTable::new(plan.clone(), node, Some(key), None, view).unstored(
             own,
             numbers,
             UnnamedStore::IfNeeded(store),
@@ -311,6 +282,87 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
     }
 }
 
+/// Both tables of a join.
+struct Tables<K, V, KO, VO> {
+    kind: ForeignJoin,
+    serdes: Serdes<K, V, KO, VO>,
+    left: View<K, V>,
+    right: View<KO, VO>,
+    /// Whether changes of the left table may be about its past.
+    left_past: bool,
+    right_past: bool,
+}
+
+impl<K, V, KO, VO> Tables<K, V, KO, VO>
+where
+    K: Clone + 'static,
+    V: Clone + 'static,
+    KO: Clone + 'static,
+    VO: Clone + 'static,
+{
+    /// The nodes and topics of the join.
+    fn join<R, E, F>(
+        self,
+        names: Names,
+        (foreign_key, joiner): (E, F),
+        joined: TableJoined<K, KO>,
+        own: TableOwnStore<K, R>,
+    ) -> ForeignKeyJoinNode
+    where
+        R: Clone + 'static,
+        E: ForeignKeyOf<K, V, KO>,
+        F: ForeignJoiner<V, VO, R>,
+    {
+        let Tables { kind, serdes, left, right, left_past, right_past } = self;
+        let topics = PseudoTopics::new(names.registration.as_str().into());
+        let token = subscription_token(&names.store, &serdes.key, &topics);
+        let (left_stores, right_stores) = (left.stores.clone(), right.stores.clone());
+        let table = (left, serdes.value.clone());
+        let resolver = resolve::<K, V, VO, R, F>(kind, table, topics.clone(), joiner);
+        let split = |key: K, value: Option<R>| Some((key, value));
+        ForeignKeyJoinNode {
+            send: NamedKind(
+                names.send,
+                send_kind((kind, left_past), foreign_key, &serdes, &topics),
+            ),
+            registration: registration(
+                (&names.registration, names.registration_sink, names.registration_source),
+                &serdes,
+                &topics,
+                joined.other_partitioner,
+            ),
+            receive: NamedKind(names.receive, receive_kind(&serdes, &topics, token)),
+            lookup: ReadingKind {
+                name: names.lookup,
+                kind: operator_kind::<(Option<KO>, Subscription<K>), (K, Response<VO>)>(lookup::<
+                    K,
+                    KO,
+                    VO,
+                >(
+                    right
+                )),
+                reads: right_stores,
+            },
+            foreign_change: NamedKind(
+                names.foreign_change,
+                foreign_change_kind(right_past, &serdes, &topics, token),
+            ),
+            response: response(
+                (&names.response, names.response_sink, names.response_source),
+                &serdes,
+                joined.partitioner,
+            ),
+            resolve: ReadingKind {
+                name: names.resolve,
+                kind: operator_kind::<(K, Response<VO>), (K, Option<R>)>(resolver),
+                reads: left_stores,
+            },
+            store: token.spec.clone(),
+            result: operator_kind::<(K, Option<R>), (K, Change<R>)>(table_source(split, own)),
+        }
+    }
+}
+
 fn subscription_token<K: Clone + 'static>(
     store: &str,
     key: &SerdeRef<K>,
@@ -325,7 +377,7 @@ fn subscription_token<K: Clone + 'static>(
 }
 
 fn send_kind<K, V, KO, VO, E>(
-    kind: ForeignJoin,
+    (kind, ignores_past): (ForeignJoin, bool),
     foreign_key_of: E,
     serdes: &Serdes<K, V, KO, VO>,
     topics: &PseudoTopics,
@@ -341,7 +393,7 @@ where
         foreign_key: serdes.foreign_key.clone(),
         topics: topics.clone(),
     };
-    let factory = send::<K, V, KO, E>(kind, false, foreign_key_of, serdes);
+    let factory = send::<K, V, KO, E>(kind, ignores_past, foreign_key_of, serdes);
     operator_kind::<(K, Change<V>), (Option<KO>, Subscription<K>)>(factory)
 }
 
@@ -360,6 +412,7 @@ where
 }
 
 fn foreign_change_kind<K, V, KO, VO>(
+    ignores_past: bool,
     serdes: &Serdes<K, V, KO, VO>,
     topics: &PseudoTopics,
     token: SubscriptionToken<K>,
@@ -370,7 +423,7 @@ where
     VO: Clone + 'static,
 {
     let foreign_key = serdes.foreign_key.clone();
-    let factory = foreign_change::<K, KO, VO>(false, foreign_key, topics.clone(), token);
+    let factory = foreign_change::<K, KO, VO>(ignores_past, foreign_key, topics.clone(), token);
     operator_kind::<(KO, Change<VO>), (K, Response<VO>)>(factory)
 }
 
@@ -378,10 +431,8 @@ where
 fn registration<K, V, KO, VO>(
     names: (&str, String, String),
     serdes: &Serdes<K, V, KO, VO>,
-    (topics, partitioner): (
-        &PseudoTopics,
-        Option<Arc<dyn StreamPartitioner<Option<KO>, Subscription<K>>>>,
-    ),
+    topics: &PseudoTopics,
+    partitioner: Option<KeyPartitioner<KO>>,
 ) -> MessageTopic
 where
     K: Clone + 'static,
@@ -389,7 +440,7 @@ where
 {
     let key = Arc::new(OptionSerde::new(serdes.foreign_key.clone())) as SerdeRef<Option<KO>>;
     let value = SubscriptionSerde { key: serdes.key.clone(), topics: topics.clone() };
-    message_topic(names, key, Arc::new(value), partitioner)
+    message_topic(names, key, Arc::new(value), partitioner.map(by_key))
 }
 
 /// The way of answers: to where the left entry was, unless the user says where left keys are.

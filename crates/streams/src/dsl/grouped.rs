@@ -214,7 +214,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KGroupedStream<K, V> {
         let grouping = Grouping { key: key.clone(), value: value.clone() };
         let factory = stream_aggregate(grouping, aggregation, token);
         let kind = operator_kind::<(K, V), (K, Change<A>)>(factory);
-        let facts = TableFacts::with_store(OldValues::Aggregate, token.0.spec.clone(), true);
+        let facts = TableFacts::with_store(OldValues::Aggregate, token.spec().clone(), true);
         let kind = PlanKind::Table(kind, Vec::new());
         let node = plan.add_table(name, kind, vec![parent], facts);
         KTable::stored(plan.clone(), node, token, materialized.name)

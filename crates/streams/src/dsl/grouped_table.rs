@@ -242,7 +242,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KGroupedTable<K, V> {
             parent
         });
         let kind = table_kind::<K, V, A>(table_aggregate::<K, V, A, F>(aggregation, token));
-        let facts = TableFacts::with_store(OldValues::Aggregate, token.0.spec.clone(), true);
+        let facts = TableFacts::with_store(OldValues::Aggregate, token.spec().clone(), true);
         let kind = PlanKind::Table(kind, Vec::new());
         let node = plan.add_table(name, kind, vec![parent], facts);
         KTable::stored(plan.clone(), node, token, materialized.name)

@@ -19,6 +19,7 @@ mod stream_global_joins;
 mod stream_joins;
 mod stream_stream_join;
 mod table;
+mod table_group;
 mod table_joins;
 mod time_windowed;
 mod windows;

@@ -47,7 +47,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
         };
         let own = TableOwnStore::default();
         own.set(token);
-        let serdes = token.0.serdes;
+        let serdes = token.serdes();
         let (parent, kind) = match self.rekeyed {
             true => {
                 let value = Arc::new(OptionSerde::new(serdes.value.clone())) as SerdeRef<_>;
@@ -70,7 +70,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
             false => (self.node, to_table_kind::<K, V, T>(serdes, own)),
         };
         let is_stored = materialized.name.is_some();
-        let facts = TableFacts::with_store(OldValues::Source, token.0.spec.clone(), is_stored);
+        let facts = TableFacts::with_store(OldValues::Source, token.spec().clone(), is_stored);
         let node = plan.add_table(name, PlanKind::Table(kind, Vec::new()), vec![parent], facts);
         KTable::stored(plan.clone(), node, token, materialized.name)
     }
@@ -209,12 +209,14 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
             true => plan.repartition_for_join(self.node, joined.name.as_deref(), &key, &value),
             false => self.node,
         };
+        plan.copartition(&[parent, table.node], "a stream and the table that it is joined with");
         let name = plan.name(joined.name, prefix);
         let view = table.view();
         let (stores, nulls) = (view.stores.clone(), Grouping { key: key.clone(), value });
         let factory = stream_table_join::<K, V, T, R, F>(lookup, nulls, view, joiner);
         let kind = PlanKind::Reader(operator_kind::<(K, V), (K, R)>(factory), stores);
         let node = plan.add(name, kind, vec![parent]);
+        plan.join_with(node, table.node);
         if lookup == Lookup::Left {
             plan.want_null_keys(node);
         }

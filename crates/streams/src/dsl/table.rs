@@ -1,14 +1,12 @@
 //! `KTable`: the latest value of each key.
 
-use super::grouped_table::KGroupedTable;
-use super::options::{Grouped, Materialized, Processed, Suppressed};
+use super::options::{Materialized, Processed};
 use super::plan::{OldValues, PlanId, PlanKind, PlanRef, TableFacts, prefix};
 use super::stream::KStream;
 use crate::error::{BoxError, Result};
 use crate::operators::{
-    Change, GroupSerdes, Suppression, TableMapping, TableOwnStore, TableToken, TransformSupplier,
-    View, map_view, store_view, suppress, suppress_view, table_group, table_map, table_to_stream,
-    table_transform, transform_view,
+    Change, TableMapping, TableOwnStore, TableToken, TransformSupplier, View, map_view, store_view,
+    table_map, table_to_stream, table_transform, transform_view,
 };
 use crate::processor::{InitContext, ValueTransformer};
 use crate::serde::{OptionSerde, SerdeRef};
@@ -119,7 +117,7 @@ impl<K: 'static, V: 'static> KTable<K, V> {
         token: TableToken<K, V>,
         queryable: Option<String>,
     ) -> Self {
-        let KeyValueSerdes { key, value } = token.0.serdes.clone();
+        let KeyValueSerdes { key, value } = token.serdes().clone();
         let owner = plan.clone();
         let table = KTable::new(plan, node, Some(key), Some(value), move || {
             owner.store_table(node);
@@ -209,8 +207,8 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
         self.own.set(token);
         let is_needed =
             materialized.name.is_some() || !matches!(unnamed, UnnamedStore::IfNeeded(_));
-        self.plan.store_table_in(self.node, token.0.spec.clone(), is_needed);
-        let KeyValueSerdes { key, value } = token.0.serdes.clone();
+        self.plan.store_table_in(self.node, token.spec().clone(), is_needed);
+        let KeyValueSerdes { key, value } = token.serdes().clone();
         let queryable = materialized.name;
         KTable { key: Some(key), value: Some(value), unstored: None, queryable, ..self }
     }
@@ -283,7 +281,9 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
         F: Fn(&K, &V) -> Result<bool, BoxError> + Send + Sync + 'static,
     {
         let mapping = move |key: &K, value: V| Ok(predicate(key, &value)?.then_some(value));
-        let filtered = self.mapped(prefix::TABLE_FILTER, mapping, true);
+        // The past of a versioned table is not told by the latest value.
+        let ends_nothing = !self.plan.is_versioned(self.node);
+        let filtered = self.mapped(prefix::TABLE_FILTER, mapping, ends_nothing);
         // With the value before at hand a filter says nothing when nothing becomes nothing; it is not worth a store.
         self.plan.send_old_values_if_free(self.node, filtered.node);
         KTable { value: self.value.clone(), ..filtered }
@@ -417,120 +417,6 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
         self.to_stream().select_key(selector)
     }
 
-    /// Keeps changes back: sends the last change of a key on once in a while, or the final result of a window once it is closed, as
-    /// [`Suppressed`] says. Only records move the time.
-    ///
-    /// ```
-    /// use kstreams::prelude::*;
-    /// use std::time::Duration;
-    ///
-    /// let builder = StreamsBuilder::new();
-    /// builder
-    ///     .table("prices", Consumed::<String, i64>::new(), Materialized::new())
-    ///     .suppress(Suppressed::until_time_limit(Duration::from_secs(60)).max_records(10_000))
-    ///     .to_stream()
-    ///     .to("calm-prices", Produced::new());
-    ///
-    /// let mut driver = TopologyTestDriver::new(builder.build()?)?;
-    /// let mut prices = driver.input::<String, i64>("prices");
-    /// for (time, price) in [(0, 5), (30_000, 6), (60_000, 7)] {
-    ///     prices.pipe_key_value_at(&mut driver, time, "tea", price)?;
-    /// }
-    /// let mut calm = driver.output::<String, i64>("calm-prices");
-    /// assert_eq!(calm.read_values(&mut driver)?, [7]);
-    /// # Ok::<(), kstreams::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn suppress<M>(&self, suppressed: Suppressed<K, M>) -> KTable<K, V> {
-        let plan = &self.plan;
-        let name = plan.processor_name(suppressed.name.clone(), prefix::SUPPRESS);
-        let store = suppressed.name.map(|name| format!("{name}-store"));
-        let store = plan.store_name(store, prefix::SUPPRESS);
-        let wait = match suppressed.wait {
-            Some(wait) => Some(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)),
-            None => plan.window_grace(self.node),
-        };
-        let Some(wait) = wait else {
-            plan.fail(&format!(
-                "{name} waits until windows close, and the table before it is not made by a windowed aggregation only"
-            ));
-            return KTable::void(plan.clone(), self.node);
-        };
-        let (Some(key), Some(value)) = (self.key.clone(), self.value.clone()) else {
-            plan.fail(&format!(
-                "the buffer of {name} needs serdes, and the table carries none: say \
-                 .materialized(Materialized::new()) behind the operator that makes it"
-            ));
-            return KTable::void(plan.clone(), self.node);
-        };
-        let spec = StoreSpec {
-            persistent: false,
-            logging: suppressed.logging,
-            ..StoreSpec::of::<K, V>(&store, StoreKind::ChangeBuffer, StoreFormat::Plain)
-        };
-        let token =
-            StoreToken::new(spec, KeyValueSerdes { key: key.clone(), value: value.clone() });
-        let suppression = Suppression {
-            time: suppressed.time,
-            wait,
-            records_max: suppressed.records_max,
-            bytes_max: suppressed.bytes_max,
-            when_full: suppressed.when_full,
-            drops_deletions: suppressed.wait.is_none(),
-        };
-        plan.send_old_values(self.node, true);
-        let kind = table_kind::<K, V, V>(suppress(suppression, token));
-        let kind = PlanKind::Table(kind, vec![token.spec.clone()]);
-        let facts = TableFacts::new(OldValues::Parents);
-        let node = plan.add_table(name, kind, vec![self.node], facts);
-        let parent = self.clone();
-        let view = move || suppress_view(parent.view(), token);
-        KTable::new(plan.clone(), node, Some(key), Some(value), view)
-    }
-
-    /// Groups the entries by a new key, with a new value: what [`KGroupedTable`] aggregates. An entry whose new key or value is null
-    /// belongs to no group.
-    #[track_caller]
-    pub fn group_by<K2, V2, F>(
-        &self,
-        selector: F,
-        grouped: Grouped<K2, V2>,
-    ) -> KGroupedTable<K2, V2>
-    where
-        K2: Clone + PartialEq + 'static,
-        V2: Clone + 'static,
-        F: Fn(&K, V) -> (K2, V2) + Send + Sync + 'static,
-    {
-        self.try_group_by(move |key, value| Ok(selector(key, value)), grouped)
-    }
-
-    /// As [`Self::group_by`]; the closure may fail.
-    #[track_caller]
-    pub fn try_group_by<K2, V2, F>(
-        &self,
-        selector: F,
-        grouped: Grouped<K2, V2>,
-    ) -> KGroupedTable<K2, V2>
-    where
-        K2: Clone + PartialEq + 'static,
-        V2: Clone + 'static,
-        F: Fn(&K, V) -> Result<(K2, V2), BoxError> + Send + Sync + 'static,
-    {
-        let plan = &self.plan;
-        let node_name = plan.name(grouped.name.clone(), prefix::TABLE_SELECT);
-        let (key, value) = (grouped.key.resolve(None), grouped.value.resolve(None));
-        let (Some(key), Some(value)) = (key, value) else {
-            plan.fail_without_serdes("group_by");
-            return KGroupedTable::new(plan.clone(), self.node, grouped.name, None);
-        };
-        let serdes = GroupSerdes { key: key.clone(), value: value.clone() };
-        let factory = table_group::<K, V, K2, V2, F>(selector, serdes);
-        let kind = operator_kind::<(K, Change<V>), (K2, Change<V2>)>(factory);
-        let node = plan.add(node_name, PlanKind::Node(kind), vec![self.node]);
-        plan.send_old_values(self.node, true);
-        KGroupedTable::new(plan.clone(), node, grouped.name, Some((key, value)))
-    }
-
     /// The name under which the table can be read from outside, if it was given one.
     pub fn queryable_store_name(&self) -> Option<&str> {
         self.queryable.as_deref()
@@ -560,11 +446,19 @@ pub(super) fn table_token<K: 'static, V: 'static>(
         plan.fail_without_serdes(&format!("the store {name}"));
         return None;
     };
+    let (kind, format) = match materialized.history {
+        Some(history) => (StoreKind::versioned(history), StoreFormat::Plain),
+        None => (StoreKind::KeyValue, StoreFormat::Timestamped),
+    };
     let spec = StoreSpec {
         persistent: materialized.persistent,
         logging: materialized.logging.clone(),
         caching: materialized.caching,
-        ..StoreSpec::new::<K, V>(name, StoreFormat::Timestamped)
+        ..StoreSpec::of::<K, V>(name, kind, format)
     };
-    Some(TableToken(StoreToken::new(spec, KeyValueSerdes { key, value })))
+    let serdes = KeyValueSerdes { key, value };
+    Some(match materialized.history {
+        Some(_) => TableToken::Versioned(StoreToken::new(spec, serdes)),
+        None => TableToken::Latest(StoreToken::new(spec, serdes)),
+    })
 }

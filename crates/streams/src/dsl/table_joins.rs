@@ -158,15 +158,19 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
         if kind == JoinKind::Outer {
             plan.send_old_values(other.node, true);
         }
+        plan.copartition(&[self.node, other.node], "the tables of a join");
         let (left, right) = (self.view(), other.view());
         let joiner = Arc::new(joiner);
         let mirrored = joiner.clone();
         let mirrored = move |right: Option<&V2>, left: Option<&V>| mirrored.join(left, right);
-        let (this_side, other_side) = match kind {
-            JoinKind::Inner => (JoinSide::NeedsOther, JoinSide::NeedsOther),
-            JoinKind::Left => (JoinSide::JoinsAlone, JoinSide::NeedsOther),
-            JoinKind::Outer => (JoinSide::JoinsAlone, JoinSide::JoinsAlone),
+        let shares_origin = plan.share_origin(self.node, other.node);
+        let side = |needs_other, table| JoinSide {
+            needs_other,
+            ignores_past: plan.is_versioned(table),
+            shares_origin,
         };
+        let this_side = side(kind == JoinKind::Inner, self.node);
+        let other_side = side(kind != JoinKind::Outer, other.node);
         let this = JoinSideNode {
             name: plan.name(None, prefix::TABLE_JOIN_THIS),
             reads: right.stores.clone(),

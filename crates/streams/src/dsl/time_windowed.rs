@@ -308,7 +308,7 @@ impl<K: Clone + 'static, V: Clone + 'static> TimeWindowedKStream<K, V> {
         let kind = self.windows.aggregate(grouping, aggregation, token, self.emit);
         let facts = TableFacts::with_store(OldValues::Aggregate, token.spec.clone(), true);
         let node = plan.add_table(name, PlanKind::Table(kind, Vec::new()), vec![parent], facts);
-        plan.set_window_grace(node, self.windows.grace());
+        plan.set_grace(node, self.windows.grace());
         time_windowed_table(plan, node, (self.windows.size(), token), materialized.name)
     }
 }

@@ -3,12 +3,13 @@
 //! Null keys and null values are dropped. The result has the later of the record's and the stored time. With a record cache the
 //! store forwards the last change of a key at commit; without one this operator forwards every change at once.
 
-use super::{Change, Outcome, TableToken};
+use super::table_store::TableWriter;
+use super::{Outcome, TableToken};
 use crate::processor::TaskContext;
 use crate::record::Record;
 use crate::serde::SerdeRef;
-use crate::state::{TableChange, TimestampedKeyValueStore};
-use crate::topology::erased::{Fault, NodeFactory, Output, Port, Receive, node_factory};
+use crate::topology::erased::{Fault, NodeFactory, Port, Receive, node_factory};
+use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -60,12 +61,9 @@ struct StreamAggregate<K, V, A, F> {
     name: Arc<str>,
     grouping: Grouping<K, V>,
     aggregation: Arc<F>,
-    store: TimestampedKeyValueStore<K, A>,
     task: Rc<TaskContext>,
-    /// The store forwards.
-    cached: bool,
-    sends_old_values: bool,
-    out: Rc<Output<K, Change<A>>>,
+    writer: TableWriter<K, A>,
+    input: PhantomData<fn(V)>,
 }
 
 impl<K, V, A, F> Receive<K, V> for StreamAggregate<K, V, A, F>
@@ -82,9 +80,8 @@ where
             return Ok(());
         }
         let failed = |error| Fault::at(&self.name, error);
-        let stored = self.store.get(&key).map_err(|error| Fault::at(&self.name, error))?;
-        let (stored, stored_time) = stored.unzip();
-        let old = match self.sends_old_values && !self.cached {
+        let (stored, stored_time) = self.writer.get(&key)?.unzip();
+        let old = match self.writer.needs_old_value() {
             true => stored.clone(),
             false => None,
         };
@@ -95,12 +92,7 @@ where
             }
             Step::Delete => (None, timestamp),
         };
-        let put = self.store.put_at(&key, new.as_ref(), timestamp, &headers);
-        put.map_err(|error| Fault::at(&self.name, error))?;
-        if self.cached {
-            return Ok(());
-        }
-        self.out.send(Record { key, value: Change::latest(new, old), timestamp, headers })
+        self.writer.write(Record { key, value: new, timestamp, headers }, old)
     }
 }
 
@@ -118,25 +110,13 @@ where
 {
     let aggregation = Arc::new(aggregation);
     node_factory(move |wiring| {
-        let store = wiring.init_context().store(&token.0)?;
-        let out = Rc::new(wiring.output()?);
-        let children = out.clone();
-        let forward = move |change: TableChange<K, A>, headers| {
-            let value = Change::latest(change.new, change.old);
-            let (key, timestamp) = (change.key, change.timestamp);
-            children.send(Record { key, value, timestamp, headers })
-        };
-        let sends_old_values = wiring.sends_old_values();
-        let cached = store.forward_changes(forward, wiring.name().clone(), sends_old_values);
         Ok(Rc::new(StreamAggregate {
             name: wiring.name().clone(),
             grouping: grouping.clone(),
             aggregation: aggregation.clone(),
-            store,
             task: wiring.task().clone(),
-            cached,
-            sends_old_values,
-            out,
+            writer: TableWriter::open(wiring, &token)?,
+            input: PhantomData,
         }) as Port<K, V>)
     })
 }

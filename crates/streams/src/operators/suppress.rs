@@ -84,10 +84,13 @@ impl<K: Clone + 'static, V: Clone + 'static> Suppress<K, V> {
             }
             WhenFull::ShutDown if self.is_full() => {
                 let Suppression { records_max, bytes_max, .. } = self.suppression;
+                let limit = |max: u64, what| (max < u64::MAX).then(|| format!("{max} {what}"));
+                let limits = [limit(records_max, "records"), limit(bytes_max, "bytes")];
                 let message = format!(
-                    "the buffer is full: it has {} records of at most {records_max}, and {} bytes of at most {bytes_max}",
+                    "the buffer is full: it has {} records and {} bytes, at most {} are allowed",
                     self.buffer.len(),
-                    self.buffer.bytes()
+                    self.buffer.bytes(),
+                    limits.into_iter().flatten().collect::<Vec<_>>().join(" and ")
                 );
                 Err(Fault::at(&self.name, message))
             }
@@ -127,7 +130,7 @@ where
             name: wiring.name().clone(),
             task: wiring.task().clone(),
             suppression: suppression.clone(),
-            stream_time: wiring.task().observed_time(wiring.name(), wiring.name()),
+            stream_time: wiring.task().observed_time(&token.spec.name, wiring.name()),
             buffer: wiring.init_context().store(&token)?,
             out: wiring.output()?,
         }) as Port<K, Change<V>>)

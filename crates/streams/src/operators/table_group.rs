@@ -20,6 +20,7 @@ struct TableGroup<K2, V2, F> {
     name: Arc<str>,
     selector: Arc<F>,
     serdes: Arc<GroupSerdes<K2, V2>>,
+    ignores_past: bool,
     out: Output<K2, Change<V2>>,
 }
 
@@ -44,6 +45,9 @@ where
 {
     fn receive(&self, record: Record<K, Change<V>>) -> Result<(), Fault> {
         let Record { key, value: Change { new, old, is_latest }, timestamp, headers } = record;
+        if self.ignores_past && !is_latest {
+            return Ok(());
+        }
         let (new, old) = (self.select(&key, new)?, self.select(&key, old)?);
         let send = |key, new, old, headers| {
             let value = Change { new, old, is_latest };
@@ -64,8 +68,12 @@ where
     }
 }
 
-/// `group_by` of a table.
-pub(crate) fn table_group<K, V, K2, V2, F>(selector: F, serdes: GroupSerdes<K2, V2>) -> NodeFactory
+/// `group_by` of a table. `ignores_past`: the table is versioned.
+pub(crate) fn table_group<K, V, K2, V2, F>(
+    selector: F,
+    serdes: GroupSerdes<K2, V2>,
+    ignores_past: bool,
+) -> NodeFactory
 where
     K: 'static,
     V: 'static,
@@ -79,6 +87,7 @@ where
             name: wiring.name().clone(),
             selector: selector.clone(),
             serdes: serdes.clone(),
+            ignores_past,
             out: wiring.output()?,
         }) as Port<K, Change<V>>)
     })

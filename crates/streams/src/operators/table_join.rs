@@ -7,6 +7,7 @@ use super::table_store::{TableOutput, TableOwnStore};
 use super::table_view::{TableView, View, ViewRef};
 use super::{Change, Outcome};
 use crate::error::{Error, ErrorKind, Result};
+use crate::processor::TaskContext;
 use crate::record::Record;
 use crate::topology::erased::{Fault, NodeFactory, Output, Port, Receive, node_factory};
 use std::marker::PhantomData;
@@ -27,19 +28,24 @@ where
     }
 }
 
-/// What one side does when the other table does not have the key.
+/// How one side of a join behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum JoinSide {
-    /// Nothing: there is no result without the other value.
-    NeedsOther,
-    /// It joins with nothing.
-    JoinsAlone,
+pub(crate) struct JoinSide {
+    /// Whether there is no result without the other table's value.
+    pub(crate) needs_other: bool,
+    /// Whether changes of the past are left out: the table of this side is versioned.
+    pub(crate) ignores_past: bool,
+    /// Whether both tables come from the same one. Then a deletion there is a deletion here and there at once, and neither side finds
+    /// the other's value any more: the result is deleted all the same. Java 4.4 leaves it there.
+    pub(crate) shares_origin: bool,
 }
 
 /// One side of a join in a task.
 struct Side<K, V1, V2, R, F> {
     name: Arc<str>,
+    task: Rc<TaskContext>,
     side: JoinSide,
+    deletes_alone: bool,
     other: ViewRef<K, V2>,
     joiner: Arc<F>,
     sends_old_values: bool,
@@ -64,11 +70,15 @@ where
 {
     fn receive(&self, record: Record<K, Change<V1>>) -> Result<(), Fault> {
         let Record { key, value: change, timestamp, headers } = record;
+        if self.side.ignores_past && !change.is_latest {
+            self.task.drop_record(&self.name, "it changes the past of a versioned table");
+            return Ok(());
+        }
         let other = self.other.get(&key).map_err(|error| Fault::at(&self.name, error))?;
         let Change { new, old, is_latest } = change;
-        let says_nothing = match self.side {
-            JoinSide::NeedsOther => other.is_none(),
-            JoinSide::JoinsAlone => other.is_none() && new.is_none() && old.is_none(),
+        let says_nothing = match self.side.needs_other {
+            true => other.is_none() && !(new.is_none() && self.deletes_alone),
+            false => other.is_none() && new.is_none() && old.is_none(),
         };
         if says_nothing {
             return Ok(());
@@ -100,7 +110,9 @@ where
     node_factory(move |wiring| {
         Ok(Rc::new(Side {
             name: wiring.name().clone(),
+            task: wiring.task().clone(),
             side,
+            deletes_alone: side.shares_origin && !wiring.task().is_java_4_4(),
             other: (other.open)(&wiring.init_context())?,
             joiner: joiner.clone(),
             sends_old_values: wiring.sends_old_values(),

@@ -96,13 +96,26 @@ struct MapView<K, V, F> {
     mapping: Arc<F>,
 }
 
-impl<K, V, V2, F: TableMapping<K, V, V2>> TableView<K, V2> for MapView<K, V, F> {
-    fn get(&self, key: &K) -> Result<Option<(V2, i64)>> {
-        let Some((value, timestamp)) = self.parent.get(key)? else { return Ok(None) };
+impl<K, V, F> MapView<K, V, F> {
+    fn mapped<V2>(&self, key: &K, found: Option<(V, i64)>) -> Result<Option<(V2, i64)>>
+    where
+        F: TableMapping<K, V, V2>,
+    {
+        let Some((value, timestamp)) = found else { return Ok(None) };
         let mapped = self.mapping.map(key, value).map_err(|error| {
             Error::new(ErrorKind::Processing, "the table's function failed").with_source(error)
         })?;
         Ok(mapped.map(|value| (value, timestamp)))
+    }
+}
+
+impl<K, V, V2, F: TableMapping<K, V, V2>> TableView<K, V2> for MapView<K, V, F> {
+    fn get(&self, key: &K) -> Result<Option<(V2, i64)>> {
+        self.mapped(key, self.parent.get(key)?)
+    }
+
+    fn get_for(&self, key: &K, timestamp: i64) -> Result<Option<(V2, i64)>> {
+        self.mapped(key, self.parent.get_for(key, timestamp)?)
     }
 }
 

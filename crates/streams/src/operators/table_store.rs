@@ -5,16 +5,39 @@
 
 use super::Change;
 use crate::error::Result;
+use crate::processor::InitContext;
 use crate::record::{Headers, Record};
-use crate::state::{StoreToken, TableChange, TimestampedKeyValueStore};
+use crate::state::{
+    KeyValueSerdes, PutResult, StoreSpec, StoreToken, TableChange, TimestampedKeyValueStore,
+    VersionedKeyValueStore, VersionedRecord,
+};
 use crate::topology::erased::{Fault, Output, Wiring};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The token of a table's store.
-pub(crate) struct TableToken<K: 'static, V: 'static>(
-    pub(crate) StoreToken<TimestampedKeyValueStore<K, V>>,
-);
+pub(crate) enum TableToken<K: 'static, V: 'static> {
+    /// The latest value of each key.
+    Latest(StoreToken<TimestampedKeyValueStore<K, V>>),
+    /// The values of each key over time.
+    Versioned(StoreToken<VersionedKeyValueStore<K, V>>),
+}
+
+impl<K: 'static, V: 'static> TableToken<K, V> {
+    pub(crate) fn spec(&self) -> &'static StoreSpec {
+        match self {
+            TableToken::Latest(token) => token.spec,
+            TableToken::Versioned(token) => token.spec,
+        }
+    }
+
+    pub(crate) fn serdes(&self) -> &'static KeyValueSerdes<K, V> {
+        match self {
+            TableToken::Latest(token) => token.serdes,
+            TableToken::Versioned(token) => token.serdes,
+        }
+    }
+}
 
 impl<K: 'static, V: 'static> Clone for TableToken<K, V> {
     fn clone(&self) -> Self {
@@ -49,32 +72,57 @@ impl<K, V> Clone for TableOwnStore<K, V> {
     }
 }
 
-/// What became of a write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stored {
-    /// The key has this value now.
-    Latest,
+/// The store of a table in a task.
+pub(crate) enum TableStore<K, V> {
+    Latest(TimestampedKeyValueStore<K, V>),
+    Versioned(VersionedKeyValueStore<K, V>),
 }
 
-/// The store of a table in a task.
-pub(crate) struct TableStore<K, V>(TimestampedKeyValueStore<K, V>);
-
 impl<K: 'static, V: 'static> TableStore<K, V> {
-    pub(crate) fn open(
-        token: &TableToken<K, V>,
-        ctx: &crate::processor::InitContext<'_>,
-    ) -> Result<Self> {
-        Ok(TableStore(ctx.store(&token.0)?))
+    pub(crate) fn open(token: &TableToken<K, V>, ctx: &InitContext<'_>) -> Result<Self> {
+        Ok(match token {
+            TableToken::Latest(token) => TableStore::Latest(ctx.store(token)?),
+            TableToken::Versioned(token) => TableStore::Versioned(ctx.store(token)?),
+        })
     }
 
+    /// The latest value and its time.
     pub(crate) fn get(&self, key: &K) -> Result<Option<(V, i64)>> {
-        self.0.get(key)
+        match self {
+            TableStore::Latest(store) => store.get(key),
+            TableStore::Versioned(store) => Ok(store.get(key)?.map(value_and_time)),
+        }
     }
 
-    fn put(&self, key: &K, value: Option<&V>, timestamp: i64, headers: &Headers) -> Result<Stored> {
-        self.0.put_at(key, value, timestamp, headers)?;
-        Ok(Stored::Latest)
+    /// The value at that time, if the table knows its past; else the latest.
+    pub(crate) fn get_for(&self, key: &K, timestamp: i64) -> Result<Option<(V, i64)>> {
+        match self {
+            TableStore::Latest(store) => store.get(key),
+            TableStore::Versioned(store) => {
+                Ok(store.get_as_of(key, timestamp)?.map(value_and_time))
+            }
+        }
     }
+
+    fn put(
+        &self,
+        key: &K,
+        value: Option<&V>,
+        timestamp: i64,
+        headers: &Headers,
+    ) -> Result<PutResult> {
+        match self {
+            TableStore::Latest(store) => {
+                store.put_at(key, value, timestamp, headers)?;
+                Ok(PutResult::Latest)
+            }
+            TableStore::Versioned(store) => store.put(key, value, timestamp),
+        }
+    }
+}
+
+fn value_and_time<V>(found: VersionedRecord<V>) -> (V, i64) {
+    (found.value, found.timestamp)
 }
 
 /// Writes a table's changes to its store and sends them on.
@@ -97,7 +145,12 @@ impl<K: Clone + 'static, V: Clone + 'static> TableWriter<K, V> {
             let TableChange { key, new, old, timestamp } = change;
             children.send(Record { key, value: Change::latest(new, old), timestamp, headers })
         };
-        let is_cached = store.0.forward_changes(forward, name.clone(), sends_old_values);
+        let is_cached = match &store {
+            TableStore::Latest(store) => {
+                store.forward_changes(forward, name.clone(), sends_old_values)
+            }
+            TableStore::Versioned(_) => false,
+        };
         Ok(TableWriter { name, store, is_cached, sends_old_values, out })
     }
 
@@ -114,16 +167,17 @@ impl<K: Clone + 'static, V: Clone + 'static> TableWriter<K, V> {
         self.store.get(key).map_err(|error| Fault::at(&self.name, error))
     }
 
-    /// Writes a value, or deletes; then the change goes on, here or at the next flush.
+    /// Writes a value, or deletes; then the change goes on, here or at the next flush. What a versioned store does not take goes
+    /// nowhere.
     pub(crate) fn write(&self, record: Record<K, Option<V>>, old: Option<V>) -> Result<(), Fault> {
         let Record { key, value: new, timestamp, headers } = record;
         let put = self.store.put(&key, new.as_ref(), timestamp, &headers);
-        put.map_err(|error| Fault::at(&self.name, error))?;
-        if self.is_cached {
+        let put = put.map_err(|error| Fault::at(&self.name, error))?;
+        if self.is_cached || put == PutResult::NotPut {
             return Ok(());
         }
         let old = old.filter(|_| self.sends_old_values);
-        let value = Change { new, old, is_latest: true };
+        let value = Change { new, old, is_latest: put == PutResult::Latest };
         self.out.send(Record { key, value, timestamp, headers })
     }
 }
@@ -138,7 +192,7 @@ pub(crate) enum TableOutput<K, V> {
 
 impl<K: Clone + 'static, V: Clone + 'static> TableOutput<K, V> {
     pub(crate) fn open(wiring: &Wiring<'_>, own: &TableOwnStore<K, V>) -> Result<Self> {
-        match own.get().filter(|token| wiring.has_store(&token.0.spec.name)) {
+        match own.get().filter(|token| wiring.has_store(&token.spec().name)) {
             Some(token) => Ok(TableOutput::Store(TableWriter::open(wiring, &token)?)),
             None => Ok(TableOutput::Forward {
                 out: wiring.output()?,

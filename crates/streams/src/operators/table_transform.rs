@@ -89,13 +89,27 @@ struct TransformView<T: ValueTransformer> {
     transformer: Transformer<T>,
 }
 
-impl<T: ValueTransformer> TableView<T::Key, T::Out> for TransformView<T> {
-    fn get(&self, key: &T::Key) -> Result<Option<(T::Out, i64)>> {
-        let (value, timestamp) = self.parent.get(key)?.unzip();
+impl<T: ValueTransformer> TransformView<T> {
+    fn transformed(
+        &self,
+        key: &T::Key,
+        found: Option<(T::In, i64)>,
+    ) -> Result<Option<(T::Out, i64)>> {
+        let (value, timestamp) = found.unzip();
         let transformed = self.transformer.transform(key, value).map_err(|error| {
             Error::new(ErrorKind::Processing, "the table's transformer failed").with_source(error)
         })?;
         Ok(transformed.map(|value| (value, timestamp.unwrap_or(-1))))
+    }
+}
+
+impl<T: ValueTransformer> TableView<T::Key, T::Out> for TransformView<T> {
+    fn get(&self, key: &T::Key) -> Result<Option<(T::Out, i64)>> {
+        self.transformed(key, self.parent.get(key)?)
+    }
+
+    fn get_for(&self, key: &T::Key, timestamp: i64) -> Result<Option<(T::Out, i64)>> {
+        self.transformed(key, self.parent.get_for(key, timestamp)?)
     }
 }
 

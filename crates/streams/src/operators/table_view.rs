@@ -43,12 +43,16 @@ impl<K: 'static, V: 'static> TableView<K, V> for TableStore<K, V> {
     fn get(&self, key: &K) -> Result<Option<(V, i64)>> {
         TableStore::get(self, key)
     }
+
+    fn get_for(&self, key: &K, timestamp: i64) -> Result<Option<(V, i64)>> {
+        TableStore::get_for(self, key, timestamp)
+    }
 }
 
 /// The view of a table in its store.
 pub(crate) fn store_view<K: 'static, V: 'static>(token: TableToken<K, V>) -> View<K, V> {
     View {
-        stores: vec![token.0.spec.name.clone()],
+        stores: vec![token.spec().name.clone()],
         open: Arc::new(move |ctx| Ok(Rc::new(TableStore::open(&token, ctx)?))),
     }
 }

@@ -176,6 +176,11 @@ impl TaskContext {
         self.timestamp.set(record.timestamp);
     }
 
+    /// Whether results are Java 4.4's where those are not right.
+    pub(crate) fn is_java_4_4(&self) -> bool {
+        self.rules.compatibility == Compatibility::Java44
+    }
+
     /// The global tables of the process.
     pub(crate) fn globals(&self) -> &GlobalStores {
         &self.globals

@@ -13,6 +13,7 @@ use kstreams_client::{
     Client, ClientConfig, ClientError, Compression, ErrorKind as ClientErrorKind, FetchConfig,
     GroupConfig, Isolation, Network, ProducerConfig, Results, Topic, TopicDescription,
 };
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -140,9 +141,10 @@ impl Cluster {
         let since = clock.now().monotonic;
         loop {
             let found = client.describe_topics(wanted.clone()).wait(FIND_CLUSTER);
-            let missing = missing_topics(found.map_err(|error| unreachable(error.to_string()))?)?;
+            let found = found.map_err(|error| unreachable(error.to_string()))?;
+            let (counts, missing) = partition_counts(found)?;
             if missing.is_empty() {
-                return Ok(());
+                return topics::check_copartitions(topology.graph(), &counts);
             }
             if clock.now().monotonic - since > FIND_TOPICS {
                 let message = format!(
@@ -259,12 +261,16 @@ fn transaction_timeout(settings: &Settings, session: Option<Duration>) -> Result
     Ok(timeout)
 }
 
-/// The topics that the cluster says it does not have.
-fn missing_topics(found: Results<Topic, TopicDescription>) -> Result<Vec<String>> {
-    let mut missing = Vec::new();
+/// How many partitions the topics have, and those that the cluster says it does not have.
+fn partition_counts(
+    found: Results<Topic, TopicDescription>,
+) -> Result<(BTreeMap<Topic, i32>, Vec<String>)> {
+    let (mut counts, mut missing) = (BTreeMap::new(), Vec::new());
     for (topic, result) in found {
         match result {
-            Ok(_) => {}
+            Ok(description) => {
+                counts.insert(topic, description.partitions);
+            }
             Err(error) if error.kind() == ClientErrorKind::NotFound => {
                 missing.push(topic.to_string());
             }
@@ -273,5 +279,5 @@ fn missing_topics(found: Results<Topic, TopicDescription>) -> Result<Vec<String>
             }
         }
     }
-    Ok(missing)
+    Ok((counts, missing))
 }

@@ -2,13 +2,16 @@
 //! Java's to the letter, and must never change for the same topology.
 
 use crate::config::Settings;
+use crate::error::Result;
 use crate::processor::TaskId;
-use crate::topology::{Graph, NodeKind, RepartitionTopic, SinkTopic};
+use crate::topology::{Graph, NodeKind, RepartitionTopic, SinkTopic, check_counts};
 use kstreams_client::topology_description::{
     TopologyDescription, TopologyDescriptionNode, TopologyDescriptionSubtopology,
 };
-use kstreams_client::{GroupTopology, InternalTopic, Subtopology, Task, TopicPartition};
-use std::collections::BTreeSet;
+use kstreams_client::{
+    CopartitionGroup, GroupTopology, InternalTopic, Subtopology, Task, TopicPartition,
+};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What the members of the group send.
@@ -50,8 +53,39 @@ fn subtopology(graph: &Graph, settings: &Settings, number: u32) -> Subtopology {
                 configs: changelog.configs,
             })
             .collect(),
+        copartition_groups: graph
+            .copartitions(app, number)
+            .iter()
+            .map(|topics| copartition_group(graph, topics))
+            .collect(),
         ..Subtopology::default()
     }
+}
+
+fn copartition_group(graph: &Graph, topics: &[(Arc<str>, Arc<str>)]) -> CopartitionGroup {
+    let is_internal = |topic: &Arc<str>| graph.repartition_topics.contains_key(topic);
+    let (internal, external): (Vec<_>, Vec<_>) =
+        topics.iter().partition(|(topic, _)| is_internal(topic));
+    let names = |topics: Vec<&(Arc<str>, Arc<str>)>| {
+        topics.into_iter().map(|(_, name)| name.to_string()).collect()
+    };
+    CopartitionGroup {
+        source_topics: names(external),
+        repartition_source_topics: names(internal),
+        ..CopartitionGroup::default()
+    }
+}
+
+/// Refuses topics of users that need equally many partitions and do not have them. Repartition topics that are given a number are
+/// part of it; the others follow.
+pub(super) fn check_copartitions(graph: &Graph, counts: &BTreeMap<Arc<str>, i32>) -> Result<()> {
+    for group in &graph.copartition {
+        check_counts(group, |topic| {
+            let given = graph.repartition_topics.get(topic).and_then(|topic| topic.partitions);
+            given.or_else(|| counts.get(topic).copied())
+        })?;
+    }
+    Ok(())
 }
 
 const SOURCE: i8 = 1;

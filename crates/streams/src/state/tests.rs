@@ -59,8 +59,8 @@ impl<S: StoreType> Bench<S> {
             read_cache: Budget::new(read_cache),
         };
         let id = TaskId { subtopology: 0, partition: 0 };
-        let task =
-            Rc::new(TaskContext::new("app".into(), id, OperatorRules::CORRECT, Arc::default()));
+        let task = TaskContext::new("app".into(), id, OperatorRules::CORRECT, Arc::default());
+        let task = Rc::new(task);
         let compatibility = Compatibility::Java44;
         let mut bench =
             Bench { token, dir, budget, task, compatibility, set: None, store: None, offset: 0 };

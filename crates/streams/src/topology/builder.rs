@@ -1,6 +1,7 @@
 //! Builds a topology node by node: the Processor API's way, and the end of the DSL's.
 
 use super::consumed::Consumed;
+use super::copartition::{self, Copartition};
 use super::erased::{EdgeType, NodeFactory, Port, node_factory};
 use super::internal_topics::RepartitionTopic;
 use super::names::check_name;
@@ -14,7 +15,7 @@ use crate::processor::{
 };
 use crate::state::{GlobalSpec, GlobalTable, KeyValueSerdes, StoreSpec, StoreToken, StoreType};
 use crate::task::{SinkSpec, sink, source};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -74,6 +75,7 @@ pub struct TopologyBuilder {
     by_name: BTreeMap<Arc<str>, usize>,
     stores: Vec<StoreSpec>,
     globals: Vec<GlobalSpec>,
+    copartition: Vec<Copartition>,
     source_topics: BTreeMap<Arc<str>, usize>,
     repartition_topics: BTreeMap<Arc<str>, RepartitionTopic>,
     /// The first mistake; `build` reports it.
@@ -200,12 +202,15 @@ impl TopologyBuilder {
             self.check_edges(index, node)?;
         }
         let subtopologies = group(&self.nodes);
+        let copartition = copartition::united(self.copartition);
+        copartition::check(&copartition, &self.repartition_topics)?;
         Ok(Topology(Arc::new(Graph {
             nodes: self.nodes,
             stores: self.stores,
             globals: self.globals,
             repartition_topics: self.repartition_topics,
             subtopologies,
+            copartition,
         })))
     }
 
@@ -323,6 +328,11 @@ impl TopologyBuilder {
         {
             node.stores.push(store.clone());
         }
+    }
+
+    /// Tells topics that must have equally many partitions.
+    pub(crate) fn add_copartition(&mut self, topics: BTreeSet<Arc<str>>, what: &'static str) {
+        self.copartition.push(Copartition { topics, what });
     }
 
     /// Makes a source and the node below it a global table.

@@ -5,6 +5,7 @@
 //! hash map. [`hash_order`] and [`insert_by_size`] give the same.
 
 use super::Graph;
+use super::java_hash::{buckets, java_hash};
 use super::node::{NodeKind, NodeSpec, SinkTopic};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -138,24 +139,6 @@ fn describe_node(text: &mut String, group: &Group<'_>, place: usize) {
 /// The order in which Java's hash map of a hash set of these names lists them.
 fn hash_order(names: &[&str]) -> Vec<usize> {
     let places: Vec<usize> = (0..names.len()).collect();
-    buckets(names, &buckets(names, &places))
-}
-
-/// One pass through a `java.util.HashMap` filled in that order, grown as Java grows it.
-fn buckets(names: &[&str], order: &[usize]) -> Vec<usize> {
-    let mut capacity = 16;
-    while order.len() * 4 > capacity * 3 {
-        capacity *= 2;
-    }
-    let mut listed = order.to_vec();
-    listed.sort_by_key(|&place| {
-        let hash = java_hash(names[place]);
-        (hash ^ (hash >> 16)) as usize & (capacity - 1)
-    });
-    listed
-}
-
-/// `String.hashCode()`.
-fn java_hash(text: &str) -> u32 {
-    text.encode_utf16().fold(0u32, |hash, unit| hash.wrapping_mul(31).wrapping_add(unit.into()))
+    let hashes: Vec<u32> = names.iter().map(|name| java_hash(name)).collect();
+    buckets(&hashes, &buckets(&hashes, &places))
 }

@@ -5,10 +5,12 @@
 
 mod builder;
 mod consumed;
+mod copartition;
 mod describe;
 pub(crate) mod erased;
 mod instantiate;
 mod internal_topics;
+mod java_hash;
 mod names;
 mod node;
 mod produced;
@@ -18,6 +20,7 @@ mod topic_names;
 pub use self::builder::{HandleOf, NodeHandle, TopologyBuilder};
 pub(crate) use self::builder::{operator_kind, processor_kind, sink_kind, source_kind};
 pub use self::consumed::{AutoOffsetReset, Consumed};
+pub(crate) use self::copartition::{Copartition, check_counts};
 pub(crate) use self::instantiate::TaskNodes;
 pub(crate) use self::internal_topics::{ChangelogTopic, RepartitionTopic, changelog_name};
 pub(crate) use self::names::check_name;
@@ -50,6 +53,8 @@ pub(crate) struct Graph {
     pub(crate) globals: Vec<GlobalSpec>,
     pub(crate) repartition_topics: BTreeMap<Arc<str>, RepartitionTopic>,
     pub(crate) subtopologies: Vec<Subtopology>,
+    /// Topics that must have equally many partitions.
+    pub(crate) copartition: Vec<Copartition>,
 }
 
 impl Topology {

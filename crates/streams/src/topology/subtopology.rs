@@ -28,9 +28,9 @@ pub(crate) fn group(nodes: &[NodeSpec]) -> Vec<Subtopology> {
     }
     let mut by_root: BTreeMap<usize, usize> = BTreeMap::new();
     let mut subtopologies: Vec<Subtopology> = Vec::new();
-    for index in 0..nodes.len() {
+    for (index, node) in nodes.iter().enumerate() {
         let number = *by_root.entry(groups.root(index)).or_insert_with(|| {
-            let is_global = nodes[index].is_global;
+            let is_global = node.is_global;
             subtopologies.push(Subtopology { nodes: Vec::new(), is_global });
             subtopologies.len() - 1
         });

@@ -19,6 +19,8 @@ pub struct Materialized<K, V> {
     pub(crate) caching: bool,
     pub(crate) logging: Option<BTreeMap<String, String>>,
     pub(crate) persistent: bool,
+    /// How long the past of the table is kept, in milliseconds.
+    pub(crate) history: Option<i64>,
     /// How long windows and sessions are kept at least, in milliseconds.
     pub(crate) retention: Option<i64>,
     /// Whether nothing is said about the store: Java's operators without a `Materialized`.
@@ -40,6 +42,35 @@ impl<K: DefaultSerde, V: DefaultSerde> Materialized<K, V> {
     pub fn named(name: impl Into<String>) -> Self {
         Materialized::new().with_name(name)
     }
+
+    /// For a store of that name that also keeps the values of the last `history`: joins of streams with the table see the value of
+    /// the record's time, records that come late take their place in the history, and what is older than the history is dropped.
+    /// Such a store is not cached. Operators that follow leave out changes of the past where only the latest counts.
+    ///
+    /// ```
+    /// use kstreams::prelude::*;
+    /// use std::time::Duration;
+    ///
+    /// let builder = StreamsBuilder::new();
+    /// let hour = Duration::from_secs(3600);
+    /// let rates = builder.table("rates", Consumed::<String, f64>::new(), Materialized::versioned("rates", hour));
+    /// builder
+    ///     .stream("orders", Consumed::<String, f64>::new())
+    ///     .join_table(&rates, |amount, rate| amount * rate, Joined::new())
+    ///     .to("euros", Produced::new());
+    ///
+    /// let mut driver = TopologyTestDriver::new(builder.build()?)?;
+    /// let mut rates = driver.input::<String, f64>("rates");
+    /// rates.pipe_key_value_at(&mut driver, 10, "USD", 0.5)?;
+    /// rates.pipe_key_value_at(&mut driver, 20, "USD", 0.75)?;
+    /// driver.input::<String, f64>("orders").pipe_key_value_at(&mut driver, 15, "USD", 100.0)?;
+    /// let mut euros = driver.output::<String, f64>("euros");
+    /// assert_eq!(euros.read_values(&mut driver)?, [50.0]);
+    /// # Ok::<(), kstreams::Error>(())
+    /// ```
+    pub fn versioned(name: impl Into<String>, history: Duration) -> Self {
+        Materialized::named(name).with_history(history)
+    }
 }
 
 impl<K, V> Materialized<K, V> {
@@ -52,6 +83,7 @@ impl<K, V> Materialized<K, V> {
             caching: true,
             logging: Some(BTreeMap::new()),
             persistent: true,
+            history: None,
             retention: None,
             is_plain: false,
         }
@@ -77,6 +109,13 @@ impl<K, V> Materialized<K, V> {
     #[must_use]
     pub fn with_name(self, name: impl Into<String>) -> Self {
         self.changed(|options| options.name = Some(name.into()))
+    }
+
+    /// Keeps the values of the last `history` too, as [`Materialized::versioned`] does.
+    #[must_use]
+    pub fn with_history(self, history: Duration) -> Self {
+        let history = i64::try_from(history.as_millis()).unwrap_or(i64::MAX);
+        self.changed(|options| options.history = Some(history))
     }
 
     /// The name of the operator's node.

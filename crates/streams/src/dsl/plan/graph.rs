@@ -79,9 +79,10 @@ impl PlanRef {
             location,
             table: None,
             wants_null_keys: false,
-            window_grace: None,
+            joined_with: None,
             repartitioned: None,
             changes: Changes::Nothing,
+            grace: None,
         });
         PlanId(plan.nodes.len() - 1)
     }
@@ -119,6 +120,11 @@ impl PlanRef {
         names::store_name(prefix, taken.start)
     }
 
+    /// Takes numbers back that turned out not to be needed, unless others came after them.
+    pub(crate) fn give_back(&self, numbers: &Range<u32>) {
+        self.0.borrow_mut().names.give_back(numbers);
+    }
+
     /// Reports a mistake in the program, if there is one.
     #[track_caller]
     pub(crate) fn fail_if(&self, mistake: Option<String>) {
@@ -140,11 +146,6 @@ impl PlanRef {
     /// Says that what comes out of these nodes meets by key: their topics need the same number of partitions.
     pub(crate) fn copartition(&self, nodes: &[PlanId], what: &'static str) {
         self.0.borrow_mut().copartitioned.push((nodes.to_vec(), what));
-    }
-
-    /// Takes numbers back that turned out not to be needed, unless others came after them.
-    pub(crate) fn give_back(&self, numbers: &Range<u32>) {
-        self.0.borrow_mut().names.give_back(numbers);
     }
 
     /// Reports a mistake in the program.
@@ -255,20 +256,25 @@ impl PlanRef {
         repartitioned
     }
 
-    /// Tells how long after the end of a window a result of the node may still change.
-    pub(crate) fn set_window_grace(&self, id: PlanId, millis: i64) {
-        self.with_node(id, |node| node.window_grace = Some(millis));
+    /// How long after their ends the windows of a node can still change, in milliseconds.
+    pub(crate) fn set_grace(&self, id: PlanId, grace: i64) {
+        self.with_node(id, |node| node.grace = Some(grace));
     }
 
     /// The grace of the windowed aggregations that a table comes from; the longest if it comes from several, none if it comes from
     /// something else as well.
     pub(crate) fn window_grace(&self, id: PlanId) -> Option<i64> {
-        let (grace, parents) = self.with_node(id, |node| (node.window_grace, node.parents.clone()));
+        let (grace, parents) = self.with_node(id, |node| (node.grace, node.parents.clone()));
         if grace.is_some() {
             return grace;
         }
         let graces = parents.into_iter().map(|parent| self.window_grace(parent));
         graces.collect::<Option<Vec<i64>>>()?.into_iter().max()
+    }
+
+    /// Tells that the records of a node are also partitioned as those of `other` are: what it is joined with.
+    pub(crate) fn join_with(&self, id: PlanId, other: PlanId) {
+        self.with_node(id, |node| node.joined_with = Some(other));
     }
 
     /// Keeps records without a key for a join that has results for them: no repartition topic above it drops them.

@@ -8,7 +8,7 @@ use super::node::{
 use super::optimize::{Layout, Optimizations};
 use crate::error::{Error, Result};
 use crate::topology::{NodeKind, RepartitionTopic, Topology, TopologyBuilder};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Writes the nodes in the order in which they were asked for; parents come first by construction.
@@ -76,7 +76,52 @@ pub(super) fn lower(plan: &Plan, optimizations: Optimizations) -> Result<Topolog
         builder.locate(node.location);
         outputs[place] = output;
     }
+    copartition(&mut builder, plan, &layout);
     builder.build()
+}
+
+/// Tells which topics must have equally many partitions.
+fn copartition(builder: &mut TopologyBuilder, plan: &Plan, layout: &Layout) {
+    for (nodes, what) in &plan.copartitioned {
+        let topics = nodes.iter().flat_map(|&node| sources_of(plan, layout, node)).collect();
+        builder.add_copartition(topics, what);
+    }
+    for node in &plan.nodes {
+        if let PlanKind::ForeignKeyJoin(join) = &node.kind {
+            for (table, messages) in node.parents.iter().zip([&join.response, &join.registration]) {
+                let mut topics = sources_of(plan, layout, *table);
+                topics.insert(messages.topic.clone());
+                builder.add_copartition(topics, "a table and the messages of its join");
+            }
+        }
+    }
+}
+
+/// The topics by which the records of a node are partitioned.
+fn sources_of(plan: &Plan, layout: &Layout, id: PlanId) -> BTreeSet<Arc<str>> {
+    let node = &plan.nodes[id.0];
+    let kind = layout.replaced.get(&id).map_or(&node.kind, |(_, kind)| kind);
+    let topics = |kind: &NodeKind| match kind {
+        NodeKind::Source(source) => source.topics.iter().cloned().collect(),
+        _ => BTreeSet::new(),
+    };
+    let parents = &layout.parents[id.0];
+    match kind {
+        PlanKind::Source(kind) => topics(kind),
+        PlanKind::TableSource(table) => topics(&table.source.1),
+        PlanKind::GlobalTable(..) => BTreeSet::new(),
+        PlanKind::Repartition(repartition) => [repartition.topic_name.clone()].into(),
+        PlanKind::ForeignKeyJoin(join) => {
+            let left = parents.first().map(|&left| sources_of(plan, layout, left));
+            let mut topics = left.unwrap_or_default();
+            topics.insert(join.response.topic.clone());
+            topics
+        }
+        _ => {
+            let parents = parents.iter().chain(&node.joined_with);
+            parents.flat_map(|&parent| sources_of(plan, layout, parent)).collect()
+        }
+    }
 }
 
 /// Above which nodes there is a join, near or far, that wants records without a key.

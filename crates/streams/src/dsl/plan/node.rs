@@ -20,12 +20,14 @@ pub(crate) struct PlanNode {
     pub(crate) table: Option<TableFacts>,
     /// Whether the node wants records without a key: a left or outer join.
     pub(crate) wants_null_keys: bool,
-    /// How long after the end of a window its result may still change, in milliseconds: a windowed aggregation.
-    pub(crate) window_grace: Option<i64>,
+    /// The table that it reads and does not hang on.
+    pub(crate) joined_with: Option<PlanId>,
     /// The repartition topic that was last put behind the node for a join.
     pub(crate) repartitioned: Option<PlanId>,
     /// What the node changes of a record, for the optimizer.
     pub(crate) changes: Changes,
+    /// How long after their ends its windows can still change, in milliseconds.
+    pub(crate) grace: Option<i64>,
 }
 
 /// What a node changes of the records that pass.

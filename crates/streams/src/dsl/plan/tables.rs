@@ -7,7 +7,8 @@
 use super::graph::PlanRef;
 use super::names;
 use super::node::{PlanId, PlanKind, PlanNode};
-use crate::state::StoreSpec;
+use crate::state::{StoreKind, StoreSpec};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Where a table's node gets the value before a change.
@@ -99,6 +100,38 @@ impl PlanRef {
                     facts.sends_old_values = true;
                 }
             });
+        }
+    }
+
+    /// Whether changes of a node's table may be about its past: it has a versioned store, or none and comes from such a table.
+    pub(crate) fn is_versioned(&self, id: PlanId) -> bool {
+        let Some((facts, parents)) = self
+            .with_node(id, |node| node.table.clone().map(|facts| (facts, node.parents.clone())))
+        else {
+            return false;
+        };
+        match &facts.store {
+            Some(store) => matches!(store.kind, StoreKind::Versioned { .. }),
+            None if facts.old_values == OldValues::StoreOrParent => {
+                parents.iter().any(|&parent| self.is_versioned(parent))
+            }
+            None => false,
+        }
+    }
+
+    /// Whether two tables come from the same one, so that one change can change both.
+    pub(crate) fn share_origin(&self, a: PlanId, b: PlanId) -> bool {
+        let (mut of_a, mut of_b) = (BTreeSet::new(), BTreeSet::new());
+        self.collect_origins(a, &mut of_a);
+        self.collect_origins(b, &mut of_b);
+        !of_a.is_disjoint(&of_b)
+    }
+
+    fn collect_origins(&self, id: PlanId, origins: &mut BTreeSet<PlanId>) {
+        if origins.insert(id) {
+            for parent in self.with_node(id, |node| node.parents.clone()) {
+                self.collect_origins(parent, origins);
+            }
         }
     }
 

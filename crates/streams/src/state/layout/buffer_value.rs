@@ -32,7 +32,7 @@ pub(in crate::state) struct BufferValue {
 impl BufferValue {
     /// Java's estimate of the memory that it takes.
     pub(in crate::state) fn size(&self) -> usize {
-        let length = |value: &Option<ByteView>| value.as_ref().map_or(0, |value| value.len());
+        let length = |value: &Option<ByteView>| value.as_ref().map_or(0, ByteView::len);
         let old = if self.old == self.prior { 0 } else { length(&self.old) };
         let text = |text: &str| text.encode_utf16().count();
         let headers = self.headers.iter().map(|header| {

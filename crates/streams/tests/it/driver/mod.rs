@@ -5,6 +5,10 @@ mod mistakes;
 mod poison;
 mod processors;
 mod stores;
+mod stream_joins;
+mod table_joins;
+mod tables;
+mod windows;
 
 use kstreams::prelude::*;
 use kstreams::testing::ProducedRecord;
@@ -18,19 +22,34 @@ fn check(topology: Topology, script: &str) {
 }
 
 fn check_with(topology: Topology, config: StreamsConfig, script: &str) {
+    check_topics(topology, config, script, |_| true);
+}
+
+/// As [`check`], without the application's own topics.
+fn check_results(topology: Topology, script: &str) {
+    let config = StreamsConfig::new("app", "unused:1");
+    check_topics(topology, config, script, |topic| !topic.starts_with("app-"));
+}
+
+fn check_topics(
+    topology: Topology,
+    config: StreamsConfig,
+    script: &str,
+    counts: impl Fn(&str) -> bool,
+) {
     let mut driver = TopologyTestDriver::with_config(topology, &config).expect("a driver");
     let mut actual = String::new();
     let mut expected = String::new();
     for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (input, _) = line.split_once("->").unwrap_or((line, ""));
-        let results = pipe(&mut driver, input.trim());
+        let results = pipe(&mut driver, input.trim(), &counts);
         actual += &format!("{} -> {results}\n", input.trim());
         expected += &format!("{line}\n");
     }
     assert_eq!(actual, expected);
 }
 
-fn pipe(driver: &mut TopologyTestDriver, input: &str) -> String {
+fn pipe(driver: &mut TopologyTestDriver, input: &str, counts: &impl Fn(&str) -> bool) -> String {
     let (topic, rest) = input.split_once(" (").expect("topic (key,value)@time");
     let (pair, rest) = rest.split_once(")@").expect(")@time");
     let (key, value) = pair.split_once(',').expect("key,value");
@@ -44,14 +63,15 @@ fn pipe(driver: &mut TopologyTestDriver, input: &str) -> String {
     let (key, value) = (parse(key), parse(value));
     let time = time.parse().expect("a time");
     match driver.pipe_bytes(topic, key.as_deref(), value.as_deref(), time, &given) {
-        Ok(()) => results(driver),
+        Ok(()) => results(driver, counts),
         Err(error) => format!("error: {error}"),
     }
 }
 
-fn results(driver: &mut TopologyTestDriver) -> String {
+fn results(driver: &mut TopologyTestDriver, counts: &impl Fn(&str) -> bool) -> String {
     let topics: Vec<String> = driver.produced_topics().map(str::to_string).collect();
-    let records = topics.iter().flat_map(|topic| driver.take_records(topic));
+    let topics = topics.iter().filter(|topic| counts(topic));
+    let records = topics.flat_map(|topic| driver.take_records(topic));
     let shown: Vec<String> = records.map(|record| show(&record)).collect();
     if shown.is_empty() { "-".into() } else { shown.join("; ") }
 }
