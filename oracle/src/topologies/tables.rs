@@ -223,7 +223,7 @@ fn global_left() -> Result<Topology> {
 }
 
 /// The part before the colon.
-fn foreign_key(value: &String) -> Text {
+fn foreign_key(value: &str) -> Text {
     value.split_once(':').map(|(key, _)| key.to_string())
 }
 
@@ -231,7 +231,7 @@ fn foreign_inner() -> Result<Topology> {
     let builder = StreamsBuilder::new();
     let (a, b) = (stored(&builder, "a", "l"), stored(&builder, "b", "r"));
     let joiner = |a: &String, b: &String| cat(Some(a), Some(b));
-    let joined = a.join_foreign_key(&b, foreign_key, joiner, TableJoined::new());
+    let joined = a.join_foreign_key(&b, |v| foreign_key(v), joiner, TableJoined::new());
     out(builder, &joined.materialized(Materialized::named("fj")))
 }
 
@@ -239,7 +239,7 @@ fn foreign_left() -> Result<Topology> {
     let builder = StreamsBuilder::new();
     let (a, b) = (stored(&builder, "a", "l"), stored(&builder, "b", "r"));
     let joiner = |a: &String, b: Option<&String>| cat(Some(a), b);
-    let joined = a.left_join_foreign_key(&b, foreign_key, joiner, TableJoined::named("fkj"));
+    let joined = a.left_join_foreign_key(&b, |v| foreign_key(v), joiner, TableJoined::named("fkj"));
     out(builder, &joined.materialized(Materialized::named("fj")))
 }
 
