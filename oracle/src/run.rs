@@ -22,7 +22,7 @@ pub(crate) fn run(
         }
         n += 1;
         match parse(&line)? {
-            Input::Advance(by) => driver.advance_wall_clock(Duration::from_millis(by)),
+            Input::Advance(by) => driver.advance_wall_clock(Duration::from_millis(by))?,
             Input::Record { topic, key, value, timestamp, headers } => {
                 let key = key.as_ref().map(String::as_bytes);
                 let value = value.as_ref().map(String::as_bytes);

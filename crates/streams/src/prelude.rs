@@ -11,15 +11,16 @@ pub use crate::dsl::{
 };
 pub use crate::error::{BoxError, Error, ErrorKind, Result};
 pub use crate::processor::{
-    Context, FixedKeyContext, FixedKeyProcessor, FixedKeyRecord, InitContext, ProcessResult,
-    Processor, TaskId, ValueContext, ValueTransformer,
+    Cancellable, Context, FixedKeyContext, FixedKeyProcessor, FixedKeyRecord, InitContext,
+    ProcessResult, Processor, PunctuationType, TaskId, ValueContext, ValueTransformer,
 };
 pub use crate::record::{Headers, Record, RecordMetadata};
 pub use crate::runtime::{KafkaStreams, State};
 pub use crate::serde::{At, DefaultSerde, Presence, RawKey, Serde, SerdeRef};
 pub use crate::state::{
-    KeyValueStore, PutResult, SessionStore, StoreToken, Stores, TimestampedKeyValueStore,
-    TimestampedWindowStore, VersionedKeyValueStore, VersionedRecord, WindowStore,
+    GlobalTable, KeyValueStore, PutResult, SessionStore, StoreToken, Stores,
+    TimestampedKeyValueStore, TimestampedWindowStore, VersionedKeyValueStore, VersionedRecord,
+    WindowStore,
 };
 pub use crate::table;
 pub use crate::testing::{TestInputTopic, TestOutputTopic, TopologyTestDriver};

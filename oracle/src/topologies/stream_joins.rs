@@ -11,6 +11,7 @@ pub(super) fn cases() -> Vec<Case> {
         text("ss_outer", outer),
         text("ss_outer_asym", outer_asymmetric),
         text("self_join", self_join),
+        text("three_way", three_way),
     ]
 }
 
@@ -71,4 +72,24 @@ fn self_join() -> Result<Topology> {
         .to("out", Produced::new());
     let config = StreamsConfig::new("app", "x:1").set("topology.optimization", "all")?;
     builder.build_with(&config)
+}
+
+fn three_way() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let windows = JoinWindows::of(millis(6)).grace(millis(6));
+    let (a, b) = (stream(&builder, "a"), stream(&builder, "b"));
+    let joined = a.join(&b, |a, b| cat(Some(a), Some(b)), windows, StreamJoined::new());
+    let table = builder.table("c", Consumed::<Text, Text>::new(), Materialized::new());
+    joined
+        .left_join_table(&table, cat_table, Joined::new())
+        .group_by_key(Grouped::new())
+        .count(Materialized::new())
+        .to_stream()
+        .map_values(|count| format!("n{}", count.unwrap_or_default()))
+        .to("out", Produced::new());
+    builder.build()
+}
+
+fn cat_table(value: &Text, other: Option<&Text>) -> Text {
+    cat(Some(value), other)
 }

@@ -255,6 +255,13 @@ pub const KEYS: &[ConfigKey] = &[
         default: None,
         doc: "Time in ms after which a transaction without an end is aborted; default: 10000, or half of the group's session timeout if that is less.",
     },
+    number(
+        "windowstore.changelog.additional.retention.ms",
+        0,
+        MAX,
+        "86400000",
+        "Time in ms that changelogs of windows and sessions are kept beyond the store's own retention, so that clocks need not agree.",
+    ),
 ];
 
 pub(super) fn find(name: &str) -> Option<&'static ConfigKey> {

@@ -41,6 +41,8 @@ pub(crate) struct Settings {
     pub(crate) offset_reset: AutoOffsetReset,
     pub(crate) repartition_purge_interval: Duration,
     pub(crate) replication_factor: i16,
+    /// Milliseconds.
+    pub(crate) changelog_additional_retention: i64,
     pub(crate) state_cleanup_delay: Duration,
     pub(crate) task_timeout: Duration,
     pub(crate) rules: OperatorRules,
@@ -126,6 +128,8 @@ impl Settings {
             },
             repartition_purge_interval: values.time("repartition.purge.interval.ms")?,
             replication_factor: values.number("replication.factor")? as i16,
+            changelog_additional_retention: values
+                .number("windowstore.changelog.additional.retention.ms")?,
             state_cleanup_delay: values.time("state.cleanup.delay.ms")?,
             task_timeout: values.time("task.timeout.ms")?,
             rules: operator_rules(&values)?,

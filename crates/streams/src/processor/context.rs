@@ -1,16 +1,18 @@
 //! What nodes know while a record passes: the task they belong to, the record's place and time, and where to forward.
 
 use super::progress::Progress;
+use super::punctuation::{Cancellable, Punctuate, PunctuationType, Schedules};
 use super::{KeyOf, ProcessResult, Processor, RecordOf, ValueOf};
 use crate::config::{Compatibility, OperatorRules};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::RecordMetadata;
 use crate::state::{GlobalStores, StoreSet, StoreToken, StoreType};
-use crate::topology::erased::Output;
+use crate::topology::erased::{Fault, Output};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A task: one sub-topology on one partition. Written `0_3` as in Kafka.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,6 +54,8 @@ pub(crate) struct TaskContext {
     wall_clock: Cell<i64>,
     commit_requested: Cell<bool>,
     dropped: Cell<u64>,
+    /// When the next punctuator of each clock is due; the largest number: none.
+    next_punctuation: [Cell<i64>; 2],
     globals: Arc<GlobalStores>,
 }
 
@@ -76,6 +80,7 @@ impl TaskContext {
             wall_clock: Cell::new(0),
             commit_requested: Cell::new(false),
             dropped: Cell::new(0),
+            next_punctuation: [Cell::new(i64::MAX), Cell::new(i64::MAX)],
         }
     }
 
@@ -96,6 +101,52 @@ impl TaskContext {
     /// Moves the stream time, which never goes back.
     pub(crate) fn reach(&self, time: i64) {
         self.stream_time.set(self.stream_time.get().max(time));
+    }
+
+    /// There is no record in hand: a punctuator runs at that time.
+    pub(crate) fn enter_punctuation(&self, time: i64) {
+        self.enter_partition(&"".into(), -1);
+        self.offset.set(-1);
+        self.timestamp.set(time);
+    }
+
+    fn next_of(&self, kind: PunctuationType) -> &Cell<i64> {
+        &self.next_punctuation[usize::from(kind == PunctuationType::WallClockTime)]
+    }
+
+    /// A punctuator will be due at that time.
+    pub(crate) fn expect_punctuation(&self, kind: PunctuationType, at: i64) {
+        let next = self.next_of(kind);
+        next.set(next.get().min(at));
+    }
+
+    /// When the next punctuator of a clock is due, if there is one.
+    pub(crate) fn next_punctuation(&self, kind: PunctuationType) -> Option<i64> {
+        Some(self.next_of(kind).get()).filter(|next| *next < i64::MAX)
+    }
+
+    /// Calls the punctuators of these nodes that are due; whether there were any.
+    pub(crate) fn punctuate(
+        &self,
+        nodes: &[Rc<dyn Punctuate>],
+        kind: PunctuationType,
+    ) -> Result<bool, Fault> {
+        let now = match kind {
+            PunctuationType::StreamTime => self.stream_time(),
+            PunctuationType::WallClockTime => self.wall_clock(),
+        };
+        if now < self.next_of(kind).get() {
+            return Ok(false);
+        }
+        self.next_of(kind).set(i64::MAX);
+        // Backwards: nodes are built children first.
+        for node in nodes.iter().rev() {
+            node.punctuate(kind, now)?;
+            if let Some(next) = node.next(kind) {
+                self.expect_punctuation(kind, next);
+            }
+        }
+        Ok(true)
     }
 
     /// The record that is being read; it does not move the time before it is processed.
@@ -196,19 +247,21 @@ impl TaskContext {
 pub struct Context<'a, P: Processor + ?Sized> {
     task: &'a TaskContext,
     out: &'a Output<KeyOf<P::Out>, ValueOf<P::Out>>,
+    schedules: &'a Schedules<P>,
 }
 
 impl<'a, P: Processor + ?Sized> Context<'a, P> {
     pub(crate) fn new(
         task: &'a TaskContext,
         out: &'a Output<KeyOf<P::Out>, ValueOf<P::Out>>,
+        schedules: &'a Schedules<P>,
     ) -> Self {
-        Context { task, out }
+        Context { task, out, schedules }
     }
 
     /// The same context for another hand.
     pub(super) fn again(&self) -> Self {
-        Context { task: self.task, out: self.out }
+        Context { task: self.task, out: self.out, schedules: self.schedules }
     }
 
     /// Sends a record to all children, one after the other.
@@ -256,6 +309,51 @@ impl<'a, P: Processor + ?Sized> Context<'a, P> {
         &self.task.application_id
     }
 
+    /// Calls `punctuator` again and again, with the time that has come, in milliseconds. By stream time it is called after the first
+    /// record, then whenever the time has moved past the next multiple of the interval; by the wall clock for the first time
+    /// after one interval. What was missed is not made up for. Outside of a record [`Self::metadata`] is `None`.
+    ///
+    /// ```
+    /// use kstreams::prelude::*;
+    ///
+    /// /// Sends on what has gathered, every ten seconds of stream time.
+    /// struct Outbox {
+    ///     waiting: KeyValueStore<String, String>,
+    /// }
+    ///
+    /// impl Processor for Outbox {
+    ///     type In = (String, String);
+    ///     type Out = (String, String);
+    ///
+    ///     fn init(&mut self, ctx: &mut Context<Self>) -> ProcessResult {
+    ///         ctx.schedule(seconds(10), PunctuationType::StreamTime, |outbox, now, ctx| {
+    ///             for entry in outbox.waiting.all()? {
+    ///                 let (key, value) = entry?;
+    ///                 outbox.waiting.delete(&key)?;
+    ///                 ctx.forward(Record::new(key, value, now))?;
+    ///             }
+    ///             Ok(())
+    ///         });
+    ///         Ok(())
+    ///     }
+    ///
+    ///     fn process(&mut self, record: Record<String, String>, _: &mut Context<Self>) -> ProcessResult {
+    ///         Ok(self.waiting.put(&record.key, Some(&record.value))?)
+    ///     }
+    /// }
+    /// ```
+    pub fn schedule<F>(
+        &mut self,
+        interval: Duration,
+        kind: PunctuationType,
+        punctuator: F,
+    ) -> Cancellable
+    where
+        F: Fn(&mut P, i64, &mut Context<'_, P>) -> ProcessResult + 'static,
+    {
+        self.schedules.add(self.task, interval, kind, Rc::new(punctuator))
+    }
+
     /// Asks for a commit soon, before the commit interval is over.
     pub fn request_commit(&mut self) {
         self.task.commit_requested.set(true);
@@ -288,7 +386,7 @@ impl InitContext<'_> {
     /// # Errors
     /// When the store was not connected to this processor.
     pub fn store<S: StoreType>(&self, token: &StoreToken<S>) -> Result<S> {
-        if !self.connected.iter().any(|name| **name == *token.name()) {
+        if !S::IS_GLOBAL && !self.connected.iter().any(|name| **name == *token.name()) {
             return Err(Error::new(
                 ErrorKind::InvalidTopology,
                 format!(

@@ -1,9 +1,10 @@
 //! Processors that cannot change the key, so that nothing below them has to be repartitioned.
 
-use super::{Context, ProcessResult, Processor};
+use super::{Cancellable, Context, ProcessResult, Processor, PunctuationType};
 use crate::record::{Headers, Record};
 use std::fmt;
 use std::ops::Deref;
+use std::time::Duration;
 
 /// A record whose key stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,6 +140,21 @@ impl<P: FixedKeyProcessor + ?Sized> FixedKeyContext<'_, P> {
         record: FixedKeyRecord<P::Key, P::Out>,
     ) -> ProcessResult {
         self.0.forward_to(child, record.0)
+    }
+
+    /// As [`Context::schedule`].
+    pub fn schedule<F>(
+        &mut self,
+        interval: Duration,
+        kind: PunctuationType,
+        punctuator: F,
+    ) -> Cancellable
+    where
+        F: Fn(&mut P, i64, &mut FixedKeyContext<'_, P>) -> ProcessResult + 'static,
+    {
+        self.0.schedule(interval, kind, move |processor, now, ctx| {
+            punctuator(&mut processor.0, now, &mut FixedKeyContext(ctx.again()))
+        })
     }
 
     /// Asks for a commit soon, before the commit interval is over.

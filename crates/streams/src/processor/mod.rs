@@ -3,6 +3,7 @@
 mod context;
 mod fixed_key;
 mod progress;
+mod punctuation;
 mod supplier;
 mod value_transformer;
 
@@ -12,6 +13,8 @@ use crate::record::Record;
 pub use self::context::{Context, InitContext, TaskId};
 pub(crate) use self::context::{RecordContext, TaskContext};
 pub use self::fixed_key::{FixedKey, FixedKeyContext, FixedKeyProcessor, FixedKeyRecord};
+pub(crate) use self::punctuation::Punctuate;
+pub use self::punctuation::{Cancellable, PunctuationType};
 pub(crate) use self::supplier::{ProcessorSupplier, build as build_processor};
 pub use self::value_transformer::{ValueContext, ValueTransformer};
 

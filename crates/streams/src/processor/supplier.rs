@@ -1,5 +1,6 @@
 //! Suppliers: closures that make a new processor for each task, and the node that runs it.
 
+use super::punctuation::{Punctuate, Punctuated, PunctuationType, Schedules};
 use super::{Context, InitContext, KeyOf, Processor, RecordOf, TaskContext, ValueOf};
 use crate::error::Result;
 use crate::topology::erased::{Close, Fault, Output, PortOf, Receive, Wiring};
@@ -16,15 +17,33 @@ struct ProcessorNode<P: Processor> {
     processor: RefCell<P>,
     task: Rc<TaskContext>,
     out: Output<KeyOf<P::Out>, ValueOf<P::Out>>,
+    schedules: Schedules<P>,
 }
 
 impl<P: Processor> Receive<KeyOf<P::In>, ValueOf<P::In>> for ProcessorNode<P> {
     fn receive(&self, record: RecordOf<P::In>) -> Result<(), Fault> {
-        let mut ctx = Context::new(&self.task, &self.out);
+        let mut ctx = Context::new(&self.task, &self.out, &self.schedules);
         self.processor
             .borrow_mut()
             .process(record, &mut ctx)
             .map_err(|error| Fault::at(&self.name, error))
+    }
+}
+
+impl<P: Processor> Punctuate for ProcessorNode<P> {
+    fn punctuate(&self, kind: PunctuationType, now: i64) -> Result<(), Fault> {
+        self.punctuated().punctuate(kind, now)
+    }
+
+    fn next(&self, kind: PunctuationType) -> Option<i64> {
+        self.punctuated().next(kind)
+    }
+}
+
+impl<P: Processor> ProcessorNode<P> {
+    fn punctuated(&self) -> Punctuated<'_, P> {
+        let ProcessorNode { name, processor, task, out, schedules } = self;
+        Punctuated { name, processor, task, out, schedules }
     }
 }
 
@@ -42,14 +61,17 @@ pub(crate) fn build<P: Processor>(
     let out = wiring.output()?;
     let task = wiring.task().clone();
     let mut processor = supplier(&mut wiring.init_context())?;
-    let mut ctx: Context<'_, P> = Context::new(&task, &out);
+    let schedules = Schedules::new();
+    let mut ctx: Context<'_, P> = Context::new(&task, &out, &schedules);
     processor.init(&mut ctx).map_err(|error| Fault::at(wiring.name(), error).into_error())?;
     let node = Rc::new(ProcessorNode {
         name: wiring.name().clone(),
         processor: RefCell::new(processor),
         task,
         out,
+        schedules,
     });
     wiring.on_close(node.clone());
+    wiring.add_punctuated(node.clone());
     Ok(node)
 }

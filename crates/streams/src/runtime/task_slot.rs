@@ -228,9 +228,11 @@ impl TaskSlot {
     fn build(&mut self, backends: TaskBackends, cx: &mut SlotContext<'_>) -> Result<Phase> {
         let read: BTreeSet<&str> = self.inputs.keys().map(|input| &*input.topic).collect();
         let collector = cx.collector.clone();
-        let task = StreamTask::build(cx.plan, self.id, backends, cx.budget, collector, |topic| {
-            read.contains(topic)
-        })?;
+        let times = cx.now.wall;
+        let task =
+            StreamTask::build(cx.plan, self.id, backends, cx.budget, collector, times, |topic| {
+                read.contains(topic)
+            })?;
         Ok(self.ask_positions(Box::new(task), cx))
     }
 
@@ -330,6 +332,20 @@ impl TaskSlot {
                 input.start_at(to);
             }
         }
+    }
+
+    /// Calls the punctuators that are due; whether there were any.
+    pub(super) fn punctuate(&mut self, now: Now) -> Result<bool> {
+        match &mut self.phase {
+            Phase::Running(task) => task.punctuate(now.wall),
+            _ => Ok(false),
+        }
+    }
+
+    /// How long the wall clock has to run until a punctuator is due, if one waits for it.
+    pub(super) fn until_punctuation(&self, now: Now) -> Option<Duration> {
+        let next = self.running()?.next_punctuation()?;
+        Some(Duration::from_millis(u64::try_from(next - now.wall).unwrap_or(0)))
     }
 
     /// Processes up to `count` records, unless the task has to wait for an input whose next record may be an earlier one.

@@ -142,18 +142,24 @@ impl StreamThread {
         }
         self.reconcile(now)?;
         let moved = self.advance_tasks(now)?;
-        let processed = if self.commit.is_idle() { self.process(now)? } else { 0 };
+        let (mut processed, mut punctuated) = (0, false);
+        if self.commit.is_idle() {
+            punctuated = self.punctuate(now)?;
+            processed = self.process(now)?;
+        }
         self.begin_commit_if_due(now)?;
         self.purge.poll(&mut self.client, now.monotonic);
         self.clean(now);
         self.settle();
-        if moved || processed > 0 || !self.commit.is_idle() {
+        if moved || punctuated || processed > 0 || !self.commit.is_idle() {
             return Ok(Turn::Again);
         }
         let linger = lingering.map_or(self.settings.poll, |due| due.saturating_sub(now.monotonic));
         let uncommitted = self.slots.keys().any(|task| self.needs_commit(*task));
         let commit = if uncommitted { self.until_commit(now) } else { self.settings.poll };
-        Ok(Turn::Wait(linger.min(self.settings.poll).min(commit)))
+        let due = self.slots.values().filter_map(|slot| slot.until_punctuation(now)).min();
+        let punctuation = due.unwrap_or(self.settings.poll);
+        Ok(Turn::Wait(linger.min(self.settings.poll).min(commit).min(punctuation)))
     }
 
     fn on_event(&mut self, event: Event, now: Now) -> Result<()> {
@@ -261,6 +267,15 @@ impl StreamThread {
             }
         }
         Ok(processed)
+    }
+
+    /// Calls the punctuators that are due; whether there were any.
+    fn punctuate(&mut self, now: Now) -> Result<bool> {
+        let mut punctuated = false;
+        for slot in self.slots.values_mut() {
+            punctuated |= slot.punctuate(now)?;
+        }
+        Ok(punctuated)
     }
 
     /// Sleeps until the client has something, at most `timeout`: where a stream thread that works waits.

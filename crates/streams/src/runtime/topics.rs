@@ -35,7 +35,8 @@ fn subtopology(graph: &Graph, settings: &Settings, number: u32) -> Subtopology {
         configs: RepartitionTopic::configs(),
     };
     let sinks = graph.sink_topics(number).into_iter();
-    let changelogs = graph.changelogs(app, number).into_iter();
+    let additional_retention = settings.changelog_additional_retention;
+    let changelogs = graph.changelogs(app, number, additional_retention).into_iter();
     Subtopology {
         id: number.to_string(),
         source_topics: external.iter().map(ToString::to_string).collect(),

@@ -5,7 +5,10 @@
 
 use super::codec::KeyValueSerdes;
 use super::layout::timestamped_value;
+use super::spec::sealed::Open;
+use super::spec::{StoreToken, StoreType};
 use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::processor::InitContext;
 use crate::record::Headers;
 use crate::serde::{At, Presence, deserialize_nullable};
 use byteview::ByteView;
@@ -145,8 +148,9 @@ impl GlobalStores {
     }
 }
 
-/// A global table in a task.
-pub(crate) struct GlobalTable<K, V> {
+/// A store that holds the whole of a topic on every instance, to be read by any processor: made by [`super::Stores::global`] and
+/// [`crate::topology::TopologyBuilder::add_global_store`].
+pub struct GlobalTable<K, V> {
     name: Arc<str>,
     topic: Arc<str>,
     store: Arc<GlobalStore>,
@@ -156,8 +160,11 @@ pub(crate) struct GlobalTable<K, V> {
 static NO_HEADERS: Headers = Headers::new();
 
 impl<K: 'static, V: 'static> GlobalTable<K, V> {
-    /// The value of a key and its timestamp.
-    pub(crate) fn get(&self, key: &K) -> Result<Option<(V, i64)>> {
+    /// The value of a key and its timestamp in milliseconds.
+    ///
+    /// # Errors
+    /// When the key cannot be serialized or the bytes are not a `V`.
+    pub fn get(&self, key: &K) -> Result<Option<(V, i64)>> {
         let at = |is_key| At { topic: &self.topic, headers: &NO_HEADERS, is_key };
         let failed = |what: &str, error: BoxError| {
             let message = format!("global table {}: cannot {what}", self.name);
@@ -173,6 +180,23 @@ impl<K: 'static, V: 'static> GlobalTable<K, V> {
         let (timestamp, value) = timestamped_value::split(&found).ok_or_else(too_short)?;
         let value = self.serdes.value.deserialize(&at(false), value);
         Ok(Some((value.map_err(|error| failed("read a value", error))?, timestamp)))
+    }
+}
+
+impl<K: 'static, V: 'static> StoreType for GlobalTable<K, V> {}
+
+impl<K: 'static, V: 'static> Open for GlobalTable<K, V> {
+    type Serdes = KeyValueSerdes<K, V>;
+    const IS_GLOBAL: bool = true;
+
+    fn open(token: &StoreToken<Self>, ctx: &InitContext<'_>) -> Result<Self> {
+        ctx.task.globals().open(token.name(), token.serdes)
+    }
+}
+
+impl<K, V> fmt::Debug for GlobalTable<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("GlobalTable").field(&self.name).finish()
     }
 }
 

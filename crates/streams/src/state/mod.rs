@@ -28,8 +28,8 @@ mod tests;
 pub(crate) use self::change_buffer::{ChangeBuffer, Waiting};
 pub(crate) use self::codec::{KeyValueSerdes, TableChange};
 pub(crate) use self::directory::{DirectoryLock, StateDirectory, clean_up};
-pub(crate) use self::global::{GlobalRecord, GlobalSpec, GlobalStores, GlobalTable, Unreadable};
-#[allow(unused_imports, reason = "for the operators of stream-stream joins")]
+pub use self::global::GlobalTable;
+pub(crate) use self::global::{GlobalRecord, GlobalSpec, GlobalStores, Unreadable};
 pub(crate) use self::join_list::{JoinList, JoinListStore, JoinSide};
 pub use self::key_value::{Entries, KeyValueStore, TimestampedKeyValueStore};
 pub(crate) use self::kind::StoreKind;

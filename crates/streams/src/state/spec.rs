@@ -1,6 +1,7 @@
 //! What a store is, before there is one: its name, kind and options, and the typed token that everything uses to ask for it.
 
 use super::codec::KeyValueSerdes;
+use super::global::GlobalTable;
 use super::key_value::{KeyValueStore, TimestampedKeyValueStore};
 use super::kind::{StoreKind, millis};
 use super::session::SessionStore;
@@ -165,6 +166,22 @@ impl Stores {
         StoreToken::new(spec, KeyValueSerdes { key, value })
     }
 
+    /// A store that holds the whole of a topic on every instance, with the types' own serdes.
+    pub fn global<K: DefaultSerde, V: DefaultSerde>(name: &str) -> StoreToken<GlobalTable<K, V>> {
+        Stores::global_with(name, K::default_serde(), V::default_serde())
+    }
+
+    /// The same with these serdes.
+    pub fn global_with<K: 'static, V: 'static>(
+        name: &str,
+        key: SerdeRef<K>,
+        value: SerdeRef<V>,
+    ) -> StoreToken<GlobalTable<K, V>> {
+        let spec =
+            StoreSpec { logging: None, ..StoreSpec::new::<K, V>(name, StoreFormat::Timestamped) };
+        StoreToken::new(spec, KeyValueSerdes { key, value })
+    }
+
     /// A window store on disk: a value a key and window start. Windows of `size` are kept for `retention` behind the newest one.
     ///
     /// ```
@@ -305,6 +322,8 @@ pub(crate) mod sealed {
 
     pub trait Open: Sized {
         type Serdes: 'static;
+        /// Whether every processor may read it, connected or not.
+        const IS_GLOBAL: bool = false;
 
         fn open(token: &StoreToken<Self>, ctx: &InitContext<'_>) -> Result<Self>
         where

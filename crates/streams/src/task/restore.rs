@@ -43,11 +43,11 @@ impl Restoring {
         let used = graph.stores_of(id.subtopology);
         let mut stores = Vec::new();
         for spec in graph.stores.iter().filter(|spec| used.contains(&spec.name)) {
-            let Some(changelog) = ChangelogTopic::of(application_id, spec) else { continue };
-            let position = backends.offset(spec, &changelog.name)?;
+            let Some(changelog) = ChangelogTopic::name_of(application_id, spec) else { continue };
+            let position = backends.offset(spec, &changelog)?;
             let rows = Restored::begin(spec, &mut backends)?;
             stores.push(RestoreStore {
-                changelog: changelog.name,
+                changelog,
                 position,
                 end: None,
                 spec: spec.clone(),

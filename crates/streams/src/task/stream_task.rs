@@ -6,7 +6,7 @@ use super::partition_group::PartitionGroup;
 use super::source::SourceSettings;
 use crate::config::OperatorRules;
 use crate::error::{Error, ErrorKind, Result};
-use crate::processor::{TaskContext, TaskId};
+use crate::processor::{Punctuate, PunctuationType, TaskContext, TaskId};
 use crate::state::{GlobalStores, LogRecord, StoreBudget, StoreSet, TaskBackends};
 use crate::topology::erased::{Close, Fault};
 use crate::topology::{ChangelogTopic, TaskNodes, Topology};
@@ -45,6 +45,7 @@ pub(crate) struct StreamTask {
     /// The changelog of each store, by place.
     changelogs: Vec<Option<TopicHandle>>,
     closers: Vec<Rc<dyn Close>>,
+    punctuated: Vec<Rc<dyn Punctuate>>,
     /// Whether records were processed since the last commit.
     dirty: bool,
 }
@@ -57,22 +58,23 @@ impl StreamTask {
         backends: TaskBackends,
         budget: &StoreBudget,
         collector: Rc<RefCell<dyn RecordCollector>>,
+        wall_clock: i64,
         reads: impl Fn(&str) -> bool,
     ) -> Result<Self> {
         let graph = plan.topology.graph();
         let app = &plan.application_id;
-        let context = TaskContext::new(app.clone(), id, plan.rules, plan.globals.clone());
+        let globals = plan.globals.clone();
+        let context = TaskContext::new(app.clone(), id, plan.rules, globals);
         let context = Rc::new(context);
+        context.set_wall_clock(wall_clock);
         let used = graph.stores_of(id.subtopology);
         let specs = graph.stores.iter().filter(|spec| used.contains(&spec.name));
-        let specs = specs.map(|spec| {
-            (spec.clone(), ChangelogTopic::of(app, spec).map(|changelog| changelog.name))
-        });
+        let specs = specs.map(|spec| (spec.clone(), ChangelogTopic::name_of(app, spec)));
         let stores = StoreSet::open(app, specs, backends, plan.rules.compatibility, budget)?;
         let instantiate =
             AssertUnwindSafe(|| graph.instantiate(id.subtopology, &context, &stores, &collector));
         let nodes = catch_unwind(instantiate).map_err(|panic| panicked(&*panic))?;
-        let TaskNodes { sources, closers } = nodes?;
+        let TaskNodes { sources, closers, punctuated } = nodes?;
         let mut inputs = Vec::new();
         for (topics, source) in sources {
             for topic in topics {
@@ -87,7 +89,16 @@ impl StreamTask {
             .map(|changelog| changelog.map(|topic| collector.borrow_mut().topic(topic)))
             .collect();
         let group = PartitionGroup::new(inputs);
-        Ok(StreamTask { context, group, stores, collector, changelogs, closers, dirty: false })
+        Ok(StreamTask {
+            context,
+            group,
+            stores,
+            collector,
+            changelogs,
+            closers,
+            punctuated,
+            dirty: false,
+        })
     }
 
     pub(crate) fn id(&self) -> TaskId {
@@ -115,6 +126,7 @@ impl StreamTask {
         times: &CommittedTimes,
     ) {
         self.context.progress.reach(&times.progress);
+        self.context.reach(times.partition);
         if let Some(input) = self.group.input_mut(topic, partition) {
             input.start_at(offset, times.partition);
         }
@@ -159,6 +171,9 @@ impl StreamTask {
                     return Ok(done);
                 }
                 self.stores.relieve(&self.context).map_err(Fault::into_error)?;
+                self.context
+                    .punctuate(&self.punctuated, PunctuationType::StreamTime)
+                    .map_err(Fault::into_error)?;
             }
             Ok(count)
         });
@@ -166,6 +181,30 @@ impl StreamTask {
         let done = result.map_err(|error| error.context(format!("task {}", self.id())))?;
         self.dirty |= done > 0;
         Ok(done)
+    }
+
+    /// Calls the punctuators that are due; whether there were any. A panic of user code becomes an error.
+    pub(crate) fn punctuate(&mut self, wall_clock: i64) -> Result<bool> {
+        self.context.set_wall_clock(wall_clock);
+        let run = AssertUnwindSafe(|| {
+            let by_records =
+                self.context.punctuate(&self.punctuated, PunctuationType::StreamTime)?;
+            Ok(self.context.punctuate(&self.punctuated, PunctuationType::WallClockTime)?
+                || by_records)
+        });
+        let result = catch_unwind(run).unwrap_or_else(|panic| {
+            let error = panicked(&*panic).context("in a punctuator".to_string());
+            Err(Fault::at(&"punctuator".into(), error))
+        });
+        let fired = result
+            .map_err(|fault: Fault| fault.into_error().context(format!("task {}", self.id())))?;
+        self.dirty |= fired;
+        Ok(fired)
+    }
+
+    /// When the wall clock makes a punctuator due, if one waits for it.
+    pub(crate) fn next_punctuation(&self) -> Option<i64> {
+        self.context.next_punctuation(PunctuationType::WallClockTime)
     }
 
     /// A panic while the record in hand was processed.

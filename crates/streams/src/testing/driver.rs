@@ -88,8 +88,15 @@ impl TopologyTestDriver {
                 app.join(id.to_string()).join("kstreams")
             });
             let backends = TaskBackends::new(path);
-            tasks
-                .push(StreamTask::build(&plan, id, backends, &budget, recorder.clone(), |_| true)?);
+            tasks.push(StreamTask::build(
+                &plan,
+                id,
+                backends,
+                &budget,
+                recorder.clone(),
+                0,
+                |_| true,
+            )?);
         }
         Ok(TopologyTestDriver {
             settings,
@@ -133,9 +140,18 @@ impl TopologyTestDriver {
         TestOutputTopic::new(topic, key, value)
     }
 
-    /// Turns the wall clock.
-    pub fn advance_wall_clock(&mut self, by: Duration) {
+    /// Turns the wall clock; punctuators that are due run, and what follows from them.
+    ///
+    /// # Errors
+    /// What a punctuator that is due reports.
+    pub fn advance_wall_clock(&mut self, by: Duration) -> Result<()> {
         self.wall_clock += by.as_millis() as i64;
+        for task in &mut self.tasks {
+            task.punctuate(self.wall_clock)?;
+            commit(task)?;
+        }
+        self.carry()?;
+        self.run()
     }
 
     /// The topics that something was written to, internal ones included, in the order of their names.

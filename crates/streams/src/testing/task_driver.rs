@@ -42,7 +42,7 @@ impl TaskDriver {
         let written = Rc::new(RefCell::new(Batches::default()));
         let id = TaskId { subtopology: 0, partition: 0 };
         let (backends, budget) = (TaskBackends::new(path), settings.store_budget());
-        let task = StreamTask::build(&plan, id, backends, &budget, written.clone(), |_| true)?;
+        let task = StreamTask::build(&plan, id, backends, &budget, written.clone(), 0, |_| true)?;
         Ok(TaskDriver { task, written })
     }
 

@@ -2,7 +2,7 @@
 
 use super::consumed::Consumed;
 use super::copartition::{self, Copartition};
-use super::erased::{EdgeType, NodeFactory, node_factory};
+use super::erased::{EdgeType, NodeFactory, Port, node_factory};
 use super::internal_topics::RepartitionTopic;
 use super::names::check_name;
 use super::node::{NodeKind, NodeSpec, SinkTopic, SourceSpec};
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::processor::{
     InitContext, KeyOf, KeyValue, Processor, ProcessorSupplier, ValueOf, build_processor,
 };
-use crate::state::{GlobalSpec, StoreSpec, StoreToken, StoreType};
+use crate::state::{GlobalSpec, GlobalTable, KeyValueSerdes, StoreSpec, StoreToken, StoreType};
 use crate::task::{SinkSpec, sink, source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -151,6 +151,42 @@ impl TopologyBuilder {
     ) {
         self.add_store(token.spec);
         self.connect(processor.index, &token.spec.name);
+    }
+
+    /// Adds a store that holds the whole of a topic on every instance, filled before any task runs and kept up to date. Every
+    /// processor may read it. The names are those of the two nodes that `describe()` shows for it.
+    ///
+    /// ```
+    /// use kstreams::prelude::*;
+    ///
+    /// let prices = Stores::global::<String, i64>("prices");
+    /// let mut topology = TopologyBuilder::new();
+    /// topology.add_global_store(&prices, "price-source", "prices", "price-store");
+    /// let topology = topology.build()?;
+    /// assert!(topology.describe().contains("for global store"));
+    /// # Ok::<(), kstreams::Error>(())
+    /// ```
+    pub fn add_global_store<K, V>(
+        &mut self,
+        token: &StoreToken<GlobalTable<K, V>>,
+        source: &str,
+        topic: &str,
+        processor: &str,
+    ) where
+        K: Clone + 'static,
+        V: Clone + 'static,
+    {
+        let KeyValueSerdes { key, value } = token.serdes.clone();
+        let consumed = Consumed::with(key, value);
+        let source = self.add(source, source_kind(vec![topic.into()], consumed), Vec::new());
+        // A reader beside the tasks fills the store; this node is only there to be seen.
+        let seen = node_factory(|wiring| {
+            let name = wiring.name();
+            Err::<Port<K, V>, _>(Error::topology(format!("{name} is not for tasks")))
+        });
+        let processor = self.add(processor, operator_kind::<(K, V), ((), ())>(seen), vec![source]);
+        let (name, check) = (token.spec.name.clone(), Arc::new(token.serdes.clone()));
+        self.add_global([source, processor], &GlobalSpec { name, topic: topic.into(), check });
     }
 
     /// Checks the whole.

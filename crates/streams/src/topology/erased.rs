@@ -4,7 +4,7 @@
 //! [`Output::send`] as `Record<K, V>`, without boxing. `Any` is used here, while wiring, and nowhere else.
 
 use crate::error::{BoxError, Error, ErrorKind, Result};
-use crate::processor::{InitContext, KeyOf, TaskContext, ValueOf};
+use crate::processor::{InitContext, KeyOf, Punctuate, TaskContext, ValueOf};
 use crate::record::Record;
 use crate::state::StoreSet;
 use crate::task::{RecordCollector, SourceNode};
@@ -174,6 +174,7 @@ pub(crate) struct Wiring<'a> {
     pub(super) stores: &'a StoreSet,
     pub(super) collector: &'a Rc<RefCell<dyn RecordCollector>>,
     pub(super) closers: &'a mut Vec<Rc<dyn Close>>,
+    pub(super) punctuated: &'a mut Vec<Rc<dyn Punctuate>>,
 }
 
 impl Wiring<'_> {
@@ -217,6 +218,10 @@ impl Wiring<'_> {
             Ok((name.clone(), port.clone()))
         });
         Ok(Output { children: children.collect::<Result<_>>()? })
+    }
+
+    pub(crate) fn add_punctuated(&mut self, node: Rc<dyn Punctuate>) {
+        self.punctuated.push(node);
     }
 
     pub(crate) fn on_close(&mut self, closer: Rc<dyn Close>) {

@@ -4,7 +4,7 @@ use super::Graph;
 use super::erased::{Close, ErasedPort, Wiring};
 use super::node::NodeKind;
 use crate::error::Result;
-use crate::processor::TaskContext;
+use crate::processor::{Punctuate, TaskContext};
 use crate::state::StoreSet;
 use crate::task::{RecordCollector, SourceNode};
 use std::cell::RefCell;
@@ -20,6 +20,8 @@ pub(crate) struct TaskNodes {
     pub(crate) sources: Vec<TaskSource>,
     /// Processors that want to know when the task ends, children first.
     pub(crate) closers: Vec<Rc<dyn Close>>,
+    /// Processors that may have punctuators, children first.
+    pub(crate) punctuated: Vec<Rc<dyn Punctuate>>,
 }
 
 impl Graph {
@@ -32,7 +34,7 @@ impl Graph {
     ) -> Result<TaskNodes> {
         let indices = &self.subtopologies[subtopology as usize].nodes;
         let mut ports: BTreeMap<usize, ErasedPort> = BTreeMap::new();
-        let (mut sources, mut closers) = (Vec::new(), Vec::new());
+        let (mut sources, mut closers, mut punctuated) = (Vec::new(), Vec::new(), Vec::new());
         // A node is added after its parents, so backwards means children first.
         for &index in indices.iter().rev() {
             let node = &self.nodes[index];
@@ -49,6 +51,7 @@ impl Graph {
                 stores,
                 collector,
                 closers: &mut closers,
+                punctuated: &mut punctuated,
             };
             match &node.kind {
                 NodeKind::Source(source) => {
@@ -61,6 +64,6 @@ impl Graph {
             }
         }
         sources.reverse();
-        Ok(TaskNodes { sources, closers })
+        Ok(TaskNodes { sources, closers, punctuated })
     }
 }

@@ -106,14 +106,19 @@ impl Graph {
         self.nodes_of(subtopology).flat_map(|node| &node.stores).collect()
     }
 
-    /// The changelogs of a sub-topology, by name.
-    pub(crate) fn changelogs(&self, application_id: &str, subtopology: u32) -> Vec<ChangelogTopic> {
+    /// The changelogs of a sub-topology, by name. `additional_retention` is in milliseconds.
+    pub(crate) fn changelogs(
+        &self,
+        application_id: &str,
+        subtopology: u32,
+        additional_retention: i64,
+    ) -> Vec<ChangelogTopic> {
         let used = self.stores_of(subtopology);
         let mut topics: Vec<ChangelogTopic> = self
             .stores
             .iter()
             .filter(|store| used.contains(&store.name))
-            .filter_map(|store| ChangelogTopic::of(application_id, store))
+            .filter_map(|store| ChangelogTopic::of(application_id, store, additional_retention))
             .collect();
         topics.sort_by(|a, b| a.name.cmp(&b.name));
         topics

@@ -143,11 +143,6 @@ impl PlanRef {
         self.0.borrow_mut().self_joins.push(join);
     }
 
-    /// How long after their ends the windows of a node can still change.
-    pub(crate) fn set_grace(&self, id: PlanId, grace: i64) {
-        self.with_node(id, |node| node.grace = Some(grace));
-    }
-
     /// Says that what comes out of these nodes meets by key: their topics need the same number of partitions.
     pub(crate) fn copartition(&self, nodes: &[PlanId], what: &'static str) {
         self.0.borrow_mut().copartitioned.push((nodes.to_vec(), what));
@@ -259,6 +254,11 @@ impl PlanRef {
         let repartitioned = self.add_repartition(base, stream, key, value, options);
         self.with_node(stream, |node| node.repartitioned = Some(repartitioned));
         repartitioned
+    }
+
+    /// How long after their ends the windows of a node can still change, in milliseconds.
+    pub(crate) fn set_grace(&self, id: PlanId, grace: i64) {
+        self.with_node(id, |node| node.grace = Some(grace));
     }
 
     /// The grace of the windowed aggregations that a table comes from; the longest if it comes from several, none if it comes from

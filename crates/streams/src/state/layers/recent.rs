@@ -83,6 +83,7 @@ struct Chunk {
     /// Places of keys with rows that are not committed.
     uncommitted: Vec<u32>,
     bytes: usize,
+    uncommitted_bytes: usize,
 }
 
 struct KeyRows {
@@ -234,6 +235,7 @@ impl Recent {
         chunk.bytes += grown;
         if how == Put::Write {
             self.uncommitted_bytes += grown;
+            chunk.uncommitted_bytes += grown;
             let key = &mut chunk.keys[place as usize];
             if !std::mem::replace(&mut key.listed, true) {
                 chunk.uncommitted.push(place);
@@ -291,6 +293,7 @@ impl Recent {
     pub(super) fn take_uncommitted(&mut self, mut take: impl FnMut(&[u8], &Row, bool)) {
         for chunk in self.chunks.values_mut() {
             let mut freed = 0;
+            chunk.uncommitted_bytes = 0;
             for place in std::mem::take(&mut chunk.uncommitted) {
                 let KeyRows { key, rows, listed } = &mut chunk.keys[place as usize];
                 *listed = false;
@@ -315,14 +318,17 @@ impl Recent {
         self.uncommitted_bytes = 0;
     }
 
-    /// Drops the chunks that end before `time`.
-    pub(super) fn drop_before(&mut self, time: i64) {
+    /// Drops the chunks that end before `time`, with what is uncommitted or cached in them; gives where the first one begins that can be left.
+    pub(super) fn drop_before(&mut self, time: i64) -> i64 {
         let first = self.chunk_of(time);
         while let Some(entry) = self.chunks.first_entry()
             && *entry.key() < first
         {
-            self.bytes -= entry.remove().bytes;
+            let chunk = entry.remove();
+            self.bytes -= chunk.bytes;
+            self.uncommitted_bytes -= chunk.uncommitted_bytes;
         }
+        first.saturating_mul(self.interval)
     }
 
     /// Drops the committed rows of the oldest chunk that has any, all of it at once. Gives the end of that chunk: the rows before
@@ -429,12 +435,14 @@ mod tests {
         let mut recent = Recent::new(10);
         put(&mut recent, "a", 1, "1", Put::Write);
         put(&mut recent, "a", 2, "2", Put::Cache { stays: false });
+        assert!(recent.uncommitted_bytes() > 0);
         assert_eq!(committed(&mut recent), "a1=1 false");
         assert_eq!(recent.evict(), Some(10));
         assert_eq!(of_key(&recent, "a", 0, 9), "2=2");
         assert_eq!(recent.evict(), None);
         recent.forget(&row("a", 2, 0));
+        put(&mut recent, "a", 3, "3", Put::Write);
         recent.drop_before(10);
-        assert_eq!(recent.bytes(), 0);
+        assert_eq!((recent.bytes(), recent.uncommitted_bytes()), (0, 0));
     }
 }

@@ -27,6 +27,9 @@ use crate::state::spec::StoreSpec;
 use byteview::ByteView;
 use std::ops::Bound;
 
+/// A store with more rows than this is not read when it is opened.
+const WARM_UP_ROWS: usize = 50_000;
+
 /// What a write is made for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WindowWrite<'a> {
@@ -67,6 +70,8 @@ pub(crate) struct WindowLayers {
     taken: usize,
     /// The segments before this one were dropped.
     dropped_before: i64,
+    /// The next time up to which rows are forgotten before a commit.
+    forgotten_to: i64,
     expired: u64,
     scratch: Vec<u8>,
     /// Set by the operator that forwards the store's changes.
@@ -96,6 +101,7 @@ impl WindowLayers {
             budget: budget.clone(),
             taken: 0,
             dropped_before: 0,
+            forgotten_to: 0,
             expired: 0,
             scratch: Vec::new(),
             listener: None,
@@ -105,8 +111,31 @@ impl WindowLayers {
             layers.read_all()?;
         } else if !layers.engine.is_empty()? {
             layers.complete_from = clock.observed.saturating_add(1);
+            layers.warm_up()?;
         }
         Ok(layers)
+    }
+
+    /// Reads what the store still shows, if it is little: the first look-ups are about that.
+    fn warm_up(&mut self) -> Result<()> {
+        let (settings, live_from) = (self.settings, self.live_from().max(0));
+        let first = settings.segment(live_from).to_be_bytes();
+        let range = (Bound::Included(ByteView::from(&first[..])), Bound::Unbounded);
+        for (count, entry) in self.engine.range(&range, Direction::Forward)?.enumerate() {
+            let (key, value) = entry?;
+            let row = settings.layout.split_engine_key(&key).ok_or_else(damaged)?;
+            if row.time >= live_from {
+                self.recent.put(&row, Some(value), Put::Read);
+            }
+            self.account();
+            if count >= WARM_UP_ROWS || self.budget.read_cache.is_exceeded() {
+                self.recent = Recent::new(settings.chunk);
+                self.account();
+                return Ok(());
+            }
+        }
+        self.complete_from = live_from;
+        Ok(())
     }
 
     /// A store in memory is in `recent` as a whole: its engine only remembers what was committed.
@@ -177,7 +206,7 @@ impl WindowLayers {
             let under = under.filter(|_| is_new);
             let (record, headers) = (write.record(task), write.headers.clone());
             cache.put(&key, value.clone(), under, record, headers);
-            let stays = self.settings.compatibility == Compatibility::Java44;
+            let stays = self.shows_cached();
             self.recent.put(row, value, Put::Cache { stays });
         }
         self.scratch = key;
@@ -212,14 +241,38 @@ impl WindowLayers {
             }
             return;
         }
-        self.clock.observed = self.clock.observed.max(row.time);
-        if row.time >= self.settings.kept_from(self.clock.observed) {
+        if row.time > self.clock.observed {
+            self.clock.observed = row.time;
+            self.forget_old();
+        }
+        if row.time >= self.needed_from() {
             self.recent.put(&row, value, Put::Write);
         } else {
-            self.expired += 1;
+            self.expired += u64::from(row.time < self.settings.kept_from(self.clock.observed));
             self.recent.forget(&row);
         }
         self.account();
+    }
+
+    /// The first time whose rows can be asked for. In Java 4.4 that is what lies in a record cache too, however old.
+    fn needed_from(&self) -> i64 {
+        match self.shows_cached() {
+            true => self.settings.kept_from(self.clock.observed),
+            false => self.settings.needed_from(self.clock.observed),
+        }
+    }
+
+    fn shows_cached(&self) -> bool {
+        self.cache.is_some() && self.settings.compatibility == Compatibility::Java44
+    }
+
+    /// What nobody can ask for any more need not wait for the commit. Changes that a record cache keeps back do.
+    fn forget_old(&mut self) {
+        let needed_from = self.needed_from();
+        if self.cache.is_none() && needed_from >= self.forgotten_to {
+            self.recent.drop_before(needed_from);
+            self.forgotten_to = needed_from.saturating_add(self.settings.chunk);
+        }
     }
 
     /// Deletes the row of a session. Other than a write of nothing it is never too late.
@@ -239,7 +292,7 @@ impl WindowLayers {
         if self.settings.persistent {
             self.clock.observed = self.clock.observed.max(row.time);
         }
-        if row.time >= self.settings.kept_from(self.clock.observed) {
+        if row.time >= self.needed_from() {
             self.recent.put(row, None, Put::Write);
             self.account();
         }
@@ -324,8 +377,9 @@ impl StoreLayers for WindowLayers {
 
     fn take_writes(&mut self) -> StoreWrites {
         let settings = self.settings;
-        let kept_from = settings.kept_from(self.clock.observed);
-        self.recent.drop_before(kept_from);
+        let observed = self.clock.observed;
+        let needed_from = self.needed_from();
+        self.recent.drop_before(needed_from);
         let (mut writes, complete_from) = (Vec::new(), self.complete_from);
         self.recent.take_uncommitted(|key, row, stored| {
             let (time, minor) = (row.time, row.minor);
@@ -339,7 +393,13 @@ impl StoreLayers for WindowLayers {
         sort_by_key(&mut order, |place| &writes[place as usize].0);
         let writes = order.into_iter().map(|place| std::mem::take(&mut writes[place as usize]));
         let writes = writes.collect();
-        let segment = settings.segment(kept_from.max(0));
+        if settings.persistent {
+            // What is not shown any more is not looked for: its rows need not be in memory.
+            let shown_from = if self.shows_cached() { needed_from } else { self.live_from() };
+            let first = self.recent.drop_before(shown_from);
+            self.complete_from = self.complete_from.max(first);
+        }
+        let segment = settings.segment(settings.kept_from(observed).max(0));
         let expired = (segment > self.dropped_before).then(|| {
             self.dropped_before = segment;
             ByteView::from(&segment.to_be_bytes()[..])

@@ -77,6 +77,14 @@ impl WindowSettings {
         }
     }
 
+    /// The first time whose rows can be asked for: old sessions can still be found by their ends.
+    pub(super) fn needed_from(&self, observed: i64) -> i64 {
+        match self.layout {
+            KeyLayout::Window => self.live_from(observed),
+            KeyLayout::Session => self.kept_from(observed),
+        }
+    }
+
     /// The engine's row of a changelog record's key, and its time; `None` when the key is damaged.
     pub(crate) fn restored(&self, key: &[u8], clock: &mut StoreClock) -> Option<ByteView> {
         let row = self.layout.split(key).filter(|row| row.time >= 0)?;
@@ -84,6 +92,6 @@ impl WindowSettings {
         if self.duplicates {
             clock.sequence = clock.sequence.max(row.minor as u32);
         }
-        (row.time >= self.kept_from(clock.observed)).then(|| self.engine_key(&row))
+        (row.time >= self.needed_from(clock.observed)).then(|| self.engine_key(&row))
     }
 }
