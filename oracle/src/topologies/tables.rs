@@ -19,6 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
         text("st_left", stream_left),
         text("st_left_rekeyed", stream_left_rekeyed),
         text("st_versioned", stream_versioned),
+        text("st_versioned_grace", stream_versioned_grace),
         text("gt_inner", global_inner),
         text("gt_left", global_left),
         text("tt_inner", inner),
@@ -294,5 +295,13 @@ fn three_way() -> Result<Topology> {
         .to_stream()
         .map_values(|n| n.map(|n| format!("n{n}")))
         .to("out", Produced::new());
+    builder.build()
+}
+
+fn stream_versioned_grace() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let a = stream(&builder, "a");
+    let b = builder.table::<Text, String>("b", Consumed::new(), history("vt"));
+    a.left_join_table(&b, found, Joined::named("g").grace(millis(10))).to("out", Produced::new());
     builder.build()
 }

@@ -79,7 +79,7 @@ fn p14_foreign_keys_join_over_partitions() {
     table(&left)
         .join_foreign_key(
             &table(&right),
-            |key| key.clone(),
+            String::clone,
             |key, found| format!("{key}+{found}"),
             TableJoined::named("fk"),
         )
