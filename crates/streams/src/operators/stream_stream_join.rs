@@ -97,12 +97,6 @@ impl JoinRule {
     fn is_outer(self, is_left: bool) -> bool {
         if is_left { self.outer_left } else { self.outer_right }
     }
-
-    /// The last stream time at which a record of that side and time may still find a partner.
-    fn open_until(self, is_left: bool, timestamp: i64) -> i64 {
-        let (_, ahead) = self.reach(is_left);
-        timestamp.saturating_add(ahead).saturating_add(self.grace)
-    }
 }
 
 /// What the nodes of one join in one task share.
@@ -139,15 +133,23 @@ impl Tracker {
         self.stream_time.set(self.stream_time.get().max(timestamp));
     }
 
+    /// The last stream time at which a record of that side and time may still find a partner. Where all partners lie behind it, it
+    /// is in time as long as it is not behind the stream time itself.
+    pub(super) fn open_until(&self, is_left: bool, timestamp: i64) -> i64 {
+        let (_, ahead) = self.rule.reach(is_left);
+        let ahead = if self.is_correct() { ahead.max(0) } else { ahead };
+        timestamp.saturating_add(ahead).saturating_add(self.rule.grace)
+    }
+
     pub(super) fn is_over(&self, is_left: bool, timestamp: i64) -> bool {
-        self.rule.open_until(is_left, timestamp) < self.stream_time.get()
+        self.open_until(is_left, timestamp) < self.stream_time.get()
     }
 
     /// Whether some record may have waited long enough; asked by a node of that side for a record of that time.
     fn is_due(&self, is_left: bool, timestamp: i64) -> bool {
         let (stream_time, oldest) = (self.stream_time.get(), self.oldest.get());
         let may_be_over = if self.is_correct() {
-            let first = [true, false].map(|is_left| self.rule.open_until(is_left, oldest));
+            let first = [true, false].map(|is_left| self.open_until(is_left, oldest));
             oldest != i64::MAX && first[0].min(first[1]) < stream_time
         } else {
             // Java's sum overflows when it knows of no record; then it looks.
@@ -183,7 +185,7 @@ impl<K: Clone + 'static, V: Clone + 'static> Receive<K, V> for JoinWindow<K, V> 
         }
         if tracker.is_correct() && tracker.is_over(self.is_left, record.timestamp) {
             let (time, stream_time) = (record.timestamp, tracker.stream_time.get());
-            let until = tracker.rule.open_until(self.is_left, time);
+            let until = tracker.open_until(self.is_left, time);
             let reason = format_args!(
                 "it is late: its time {time} was open until {until}, stream time is {stream_time}"
             );
@@ -337,7 +339,7 @@ where
                 let oldest = &self.tracker.oldest;
                 oldest.set(oldest.get().min(record.timestamp));
                 let value = S::waiting(&record.value);
-                let pushed = waiting.push(record.timestamp, &record.key, value);
+                let pushed = waiting.push(record.timestamp, &record.key, value, &record.headers);
                 pushed.map_err(|error| self.failed(error))
             }
             _ => self.forward(&record, None, record.timestamp),
@@ -352,9 +354,9 @@ where
         // What comes after the first open record of a side is open too, if it is of that side.
         let mut open = [is_correct && !rule.outer_left, is_correct && !rule.outer_right];
         for list in waiting.all().map_err(|error| self.failed(error))? {
-            let JoinList { timestamp, is_left, key, values } =
+            let JoinList { timestamp, is_left, key, values, headers: own } =
                 list.map_err(|error| self.failed(error))?;
-            let is_open = rule.open_until(is_left, timestamp) >= stream_time.get();
+            let is_open = self.tracker.open_until(is_left, timestamp) >= stream_time.get();
             if !is_correct {
                 oldest.set(timestamp);
             } else if is_open {
@@ -371,14 +373,16 @@ where
                 }
                 continue;
             }
-            for value in &values {
+            for (place, value) in values.iter().enumerate() {
                 let (left, right) = match value {
                     JoinSide::Left(left) => (Some(left), None),
                     JoinSide::Right(right) => (None, Some(right)),
                 };
                 let value = (self.joiner)(&key, left, right).map_err(|error| self.failed(error))?;
-                let (key, headers) = (key.clone(), headers.clone());
-                self.out.send(Record { key, value, timestamp, headers })?;
+                // Each has its own headers; in Java those of the record that brought the time.
+                let own = own.get(place).cloned().unwrap_or_default();
+                let headers = if is_correct { own } else { headers.clone() };
+                self.out.send(Record { key: key.clone(), value, timestamp, headers })?;
             }
             let removed = waiting.remove(timestamp, is_left, &key);
             removed.map_err(|error| self.failed(error))?;

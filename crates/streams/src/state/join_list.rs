@@ -9,9 +9,11 @@ use super::spec::sealed::Open;
 use super::spec::{StoreFormat, StoreSpec, StoreToken, StoreType};
 use crate::error::Result;
 use crate::processor::{InitContext, TaskContext};
+use crate::record::Headers;
 use crate::serde::SerdeRef;
 use byteview::ByteView;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::iter::Peekable;
 use std::rc::Rc;
@@ -38,6 +40,8 @@ struct Typed<K, L, R> {
     right: Codec<K, R>,
     layers: Rc<RefCell<KeyValueLayers>>,
     task: Rc<TaskContext>,
+    /// The headers of the values of a key's bytes, where there are any. Java's format has no place for them, so they end with the task.
+    headers: RefCell<BTreeMap<Vec<u8>, Vec<Headers>>>,
     /// For the bytes of a key, a value and a list.
     scratch: RefCell<(Vec<u8>, Vec<u8>, Vec<u8>)>,
 }
@@ -57,8 +61,14 @@ impl<K: 'static, L: 'static, R: 'static> StoreToken<JoinListStore<K, L, R>> {
 
 impl<K: 'static, L: 'static, R: 'static> JoinListStore<K, L, R> {
     /// Adds a value to the list of its time, side and key.
-    pub(crate) fn push(&self, timestamp: i64, key: &K, value: JoinSide<&L, &R>) -> Result<()> {
-        let Typed { left, right, layers, task, scratch } = &*self.0;
+    pub(crate) fn push(
+        &self,
+        timestamp: i64,
+        key: &K,
+        value: JoinSide<&L, &R>,
+        value_headers: &Headers,
+    ) -> Result<()> {
+        let Typed { left, right, layers, task, headers, scratch } = &*self.0;
         let (key_bytes, bytes, list) = &mut *scratch.borrow_mut();
         let is_left = matches!(value, JoinSide::Left(_));
         let value = match value {
@@ -70,8 +80,15 @@ impl<K: 'static, L: 'static, R: 'static> JoinListStore<K, L, R> {
         let old = layers.get(key_bytes)?;
         list.clear();
         join_list::write_appended(old.as_deref(), is_left, &value.unwrap_or_default(), list);
+        let count = join_list::count(list);
         let list = Some(list[..].into());
         layers.put(key_bytes, list, || task.record(), task.timestamp(), &NO_HEADERS);
+        let headers = &mut *headers.borrow_mut();
+        if !value_headers.is_empty() || headers.contains_key(&key_bytes[..]) {
+            let of_key = headers.entry(key_bytes.clone()).or_default();
+            of_key.resize(count.saturating_sub(1), Headers::new());
+            of_key.push(value_headers.clone());
+        }
         Ok(())
     }
 
@@ -80,6 +97,7 @@ impl<K: 'static, L: 'static, R: 'static> JoinListStore<K, L, R> {
         let (key_bytes, ..) = &mut *self.0.scratch.borrow_mut();
         self.write_key(timestamp, is_left, key, key_bytes)?;
         let (mut layers, task) = (self.0.layers.borrow_mut(), &self.0.task);
+        self.0.headers.borrow_mut().remove(&key_bytes[..]);
         if layers.get(key_bytes)?.is_some() {
             layers.put(key_bytes, None, || task.record(), task.timestamp(), &NO_HEADERS);
         }
@@ -91,6 +109,7 @@ impl<K: 'static, L: 'static, R: 'static> JoinListStore<K, L, R> {
         let (key_bytes, ..) = &mut *self.0.scratch.borrow_mut();
         self.write_key(timestamp, is_left, key, key_bytes)?;
         let (mut layers, task) = (self.0.layers.borrow_mut(), &self.0.task);
+        self.0.headers.borrow_mut().remove(&key_bytes[..]);
         layers.put(key_bytes, None, || task.record(), task.timestamp(), &NO_HEADERS);
         Ok(())
     }
@@ -116,6 +135,8 @@ pub(crate) struct JoinList<K, L, R> {
     pub(crate) key: K,
     /// In the order in which they came.
     pub(crate) values: Vec<JoinSide<L, R>>,
+    /// Theirs, as far as they are known.
+    pub(crate) headers: Vec<Headers>,
 }
 
 /// Lists of a store, in order.
@@ -165,6 +186,7 @@ impl<K: 'static, L: 'static, R: 'static> Iterator for JoinLists<K, L, R> {
         let entry = self.next_bytes()?;
         let Typed { left, right, .. } = &*self.store;
         Some(entry.and_then(|(key, list)| {
+            let headers = self.store.headers.borrow().get(&key[..]).cloned().unwrap_or_default();
             let (timestamp, is_left, key) =
                 join_list::split_key(&key).ok_or_else(|| left.damaged_key())?;
             let elements = join_list::elements(&list)
@@ -174,7 +196,7 @@ impl<K: 'static, L: 'static, R: 'static> Iterator for JoinLists<K, L, R> {
                 false => right.read_value(value).map(JoinSide::Right),
             });
             let values = values.collect::<Result<_>>()?;
-            Ok(JoinList { timestamp, is_left, key: left.read_key(key)?, values })
+            Ok(JoinList { timestamp, is_left, key: left.read_key(key)?, values, headers })
         }))
     }
 }
@@ -194,6 +216,7 @@ impl<K: 'static, L: 'static, R: 'static> Open for JoinListStore<K, L, R> {
             right: Codec { name: name.clone(), topic, serdes: right },
             layers: ctx.stores.key_value(name)?,
             task: ctx.task.clone(),
+            headers: RefCell::default(),
             scratch: RefCell::default(),
         })))
     }

@@ -33,6 +33,11 @@ pub(in crate::state) fn write_appended(
     out.extend_from_slice(value);
 }
 
+/// The number of elements of a list.
+pub(in crate::state) fn count(list: &[u8]) -> usize {
+    split_count(list).map_or(0, |(count, _)| count as usize)
+}
+
 /// The number of elements, and their bytes.
 fn split_count(list: &[u8]) -> Option<(u32, &[u8])> {
     let (&LIST, rest) = list.split_first()? else { return None };

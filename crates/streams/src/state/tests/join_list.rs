@@ -1,6 +1,7 @@
 //! Lists of what waits in a stream-stream join.
 
 use super::{Bench, log_text};
+use crate::record::Headers;
 use crate::serde::DefaultSerde;
 use crate::state::{JoinListStore, JoinSide, StoreToken};
 
@@ -14,8 +15,10 @@ fn token() -> StoreToken<Lists> {
 fn push(bench: &Bench<Lists>, at: i64, key: &str, side: JoinSide<&str, i64>) {
     let (store, key) = (bench.at(at), key.to_string());
     let pushed = match side {
-        JoinSide::Left(value) => store.push(at, &key, JoinSide::Left(&value.to_string())),
-        JoinSide::Right(value) => store.push(at, &key, JoinSide::Right(&value)),
+        JoinSide::Left(value) => {
+            store.push(at, &key, JoinSide::Left(&value.to_string()), &Headers::new())
+        }
+        JoinSide::Right(value) => store.push(at, &key, JoinSide::Right(&value), &Headers::new()),
     };
     pushed.expect("pushes");
 }

@@ -5,8 +5,10 @@ mod mistakes;
 mod poison;
 mod processors;
 mod stores;
+mod stream_joins;
 mod table_joins;
 mod tables;
+mod windows;
 
 use kstreams::prelude::*;
 use kstreams::testing::ProducedRecord;
