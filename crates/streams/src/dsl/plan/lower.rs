@@ -7,6 +7,7 @@ use super::node::{
 };
 use super::optimize::{Layout, Optimizations};
 use crate::error::{Error, Result};
+use crate::state::StoreSpec;
 use crate::topology::{NodeKind, RepartitionTopic, Topology, TopologyBuilder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -68,7 +69,14 @@ pub(super) fn lower(plan: &Plan, optimizations: Optimizations) -> Result<Topolog
             PlanKind::TableJoin(join) => add_table_join(&mut builder, node, join, &parents),
         };
         if let Some(store) = node.own_store() {
-            builder.add_own_store(output, store);
+            let topic = source_changelog(kind).filter(|_| optimizations.reuse_source_topics);
+            match topic {
+                Some(_) => {
+                    let store = StoreSpec { source_topic: topic, logging: None, ..store.clone() };
+                    builder.add_own_store(output, &store);
+                }
+                None => builder.add_own_store(output, store),
+            }
         }
         if node.sends_old_values() {
             builder.send_old_values(output);
@@ -94,6 +102,15 @@ fn copartition(builder: &mut TopologyBuilder, plan: &Plan, layout: &Layout) {
                 builder.add_copartition(topics, "a table and the messages of its join");
             }
         }
+    }
+}
+
+/// The topic that has all that a table's store has.
+fn source_changelog(kind: &PlanKind) -> Option<Arc<str>> {
+    let PlanKind::TableSource(table) = kind else { return None };
+    match &table.source.1 {
+        NodeKind::Source(source) => source.topics.first().cloned(),
+        _ => None,
     }
 }
 
