@@ -119,7 +119,7 @@ impl Restored {
     pub(crate) fn begin(spec: &StoreSpec, backends: &mut TaskBackends) -> Result<Self> {
         let rows = if let Some(settings) = WindowSettings::of(spec, Compatibility::Correct) {
             RowsOf::Windows(settings)
-        } else if let Some(settings) = VersionedSettings::of(spec) {
+        } else if let Some(settings) = VersionedSettings::of(spec, Compatibility::Correct) {
             RowsOf::Versions(settings, backends.engine(spec)?)
         } else if spec.kind == StoreKind::ChangeBuffer {
             RowsOf::Changes(backends.engine(spec)?)

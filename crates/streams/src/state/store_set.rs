@@ -138,7 +138,7 @@ impl Layers {
             let layers = WindowLayers::new(spec, settings, engine, clock, budget)?;
             return Ok(Layers::Window(Rc::new(RefCell::new(layers))));
         }
-        if let Some(settings) = VersionedSettings::of(spec) {
+        if let Some(settings) = VersionedSettings::of(spec, compatibility) {
             let (clock, cache) = (backends.clock(spec)?, budget.read_cache.clone());
             let layers = VersionedLayers::new(spec, settings, engine, clock, cache)?;
             return Ok(Layers::Versioned(Rc::new(RefCell::new(layers))));

@@ -14,16 +14,24 @@ pub struct Joined<K, V> {
     pub(crate) grace: Option<Duration>,
 }
 
-impl<K: DefaultSerde, V: DefaultSerde> Joined<K, V> {
+impl<K, V> Joined<K, V> {
     /// With the serdes that the stream carries, else the types' own.
     #[expect(clippy::new_without_default, reason = "options are made by name, as in Java")]
-    pub fn new() -> Self {
+    pub fn new() -> Self
+    where
+        K: DefaultSerde,
+        V: DefaultSerde,
+    {
         let (key, value) = (SerdeChoice::default_for_type(), SerdeChoice::default_for_type());
         Joined { name: None, key, value, grace: None }
     }
 
     /// The same with a name.
-    pub fn named(name: impl Into<String>) -> Self {
+    pub fn named(name: impl Into<String>) -> Self
+    where
+        K: DefaultSerde,
+        V: DefaultSerde,
+    {
         Joined::new().with_name(name)
     }
 }

@@ -100,8 +100,12 @@ impl Backend for DiskBackend {
         batch.commit().map_err(|error| failed(&self.path, "write", error))?;
         for (store, end) in commit.expired {
             // Tables of nothing but expired rows are unlinked. What lies in others goes with them, some day.
-            let dropped = self.keyspace(&store)?.tree.drop_range(..end);
-            dropped.map_err(|error| failed(&self.path, "clean", error.into()))?;
+            let keyspace = self.keyspace(&store)?;
+            let tables = keyspace.tree.current_version();
+            if tables.iter_tables().any(|table| **table.metadata.key_range.max() < *end) {
+                let dropped = keyspace.tree.drop_range(..end);
+                dropped.map_err(|error| failed(&self.path, "clean", error.into()))?;
+            }
         }
         Ok(())
     }

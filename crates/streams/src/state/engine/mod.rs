@@ -147,13 +147,9 @@ mod tests {
         let all = (Bound::Unbounded, Bound::Unbounded);
         let snapshot = engine.range(&all, Direction::Reverse).expect("range");
         commit(vec![write("b", None), write("c", Some("4"))], 7);
-        let text = |entries: EngineEntries| {
-            let entries = entries.map(|entry| entry.expect("entry"));
-            let text = |bytes: ByteView| String::from_utf8(bytes.to_vec()).expect("text");
-            entries.map(|(k, v)| text(k) + &text(v)).collect::<Vec<_>>().join(" ")
-        };
+        let text = shown;
         assert_eq!(text(snapshot), "c3 b2 a1");
-        assert_eq!(text(engine.range(&all, Direction::Forward).expect("range")), "a1 c4");
+        assert_eq!(shown(engine.range(&all, Direction::Forward).expect("range")), "a1 c4");
         let from_b = (Bound::Excluded("a".into()), Bound::Unbounded);
         assert_eq!(text(engine.range(&from_b, Direction::Forward).expect("range")), "c4");
         assert_eq!(engine.get(b"b").expect("get"), None);
@@ -162,8 +158,47 @@ mod tests {
         let mut loaded = vec![write("a", None), write("c", Some("5")), write("d", Some("6"))];
         backend.load(&"s".into(), &mut loaded.drain(..)).expect("loads");
         backend.load(&"s".into(), &mut loaded.drain(..)).expect("loads nothing");
-        assert_eq!(text(engine.range(&all, Direction::Forward).expect("range")), "c5 d6");
+        assert_eq!(shown(engine.range(&all, Direction::Forward).expect("range")), "c5 d6");
         assert_eq!(engine.get(b"a").expect("get"), None);
+    }
+
+    fn shown(entries: EngineEntries) -> String {
+        let show = |entry: Result<(ByteView, ByteView)>| {
+            let (key, value) = entry.expect("an entry");
+            format!("{}{}", String::from_utf8_lossy(&key), String::from_utf8_lossy(&value))
+        };
+        entries.map(show).collect::<Vec<_>>().join(" ")
+    }
+
+    /// What is expired may go, and nothing else; who is reading it reads on.
+    #[test]
+    fn expired_rows_go_with_their_tables() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut backend = DiskBackend::open(dir.path()).expect("opens");
+        check_expiry(&mut MemoryBackend::default(), "b2 c3 d4");
+        check_expiry(&mut backend, "b2 c3 d4");
+        drop(backend);
+        let mut reopened = DiskBackend::open(dir.path()).expect("opens again");
+        let engine = reopened.engine("s").expect("engine");
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        assert_eq!(shown(engine.range(&all, Direction::Forward).expect("range")), "b2 c3 d4");
+    }
+
+    fn check_expiry(backend: &mut dyn Backend, left: &str) {
+        let engine = backend.engine("s").expect("engine");
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        for (key, value) in [("a", "1"), ("b", "2"), ("c", "3")] {
+            // Each load is a table.
+            let mut write = [(ByteView::from(key), Some(ByteView::from(value)))].into_iter();
+            backend.load(&"s".into(), &mut write).expect("loads");
+        }
+        let reader = engine.range(&all, Direction::Forward).expect("range");
+        let writes = vec![("s".into(), vec![("d".into(), Some("4".into()))])];
+        let expired = vec![("s".into(), ByteView::from("b"))];
+        backend.commit(CommitBatch { writes, expired, ..CommitBatch::default() }).expect("commits");
+        assert_eq!(shown(engine.range(&all, Direction::Forward).expect("range")), left);
+        assert_eq!(engine.get(b"a").expect("get"), None);
+        assert_eq!(shown(reader), "a1 b2 c3");
     }
 
     /// After a crash a load wins over the commits before it, and loses against those after it.

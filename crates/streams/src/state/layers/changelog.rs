@@ -42,7 +42,7 @@ struct Pending {
 
 static NO_HEADERS: Headers = Headers::new();
 
-/// Buffers above this size are given back after a commit.
+/// Buffers above this size are given back after a commit that needed little of them.
 const KEPT_BYTES: usize = 1 << 20;
 
 impl Changelog {
@@ -93,11 +93,13 @@ impl Changelog {
             let value = value.map(|_| bytes);
             append(LogRecord { key, value, timestamp: *timestamp, headers })?;
         }
-        self.pending.clear();
-        self.bytes.clear();
-        if self.bytes.capacity() > KEPT_BYTES {
+        // Room for as much again is kept, not for a peak of the past.
+        let room = self.bytes.capacity();
+        if room > KEPT_BYTES && room / 4 > self.bytes.len() {
             (self.bytes, self.pending) = (Vec::new(), Vec::new());
         }
+        self.pending.clear();
+        self.bytes.clear();
         Ok(())
     }
 

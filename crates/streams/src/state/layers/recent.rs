@@ -27,6 +27,9 @@ const STAYS: u8 = 16;
 const ROW_OVERHEAD: usize = size_of::<Row>() + 16;
 const KEY_OVERHEAD: usize = size_of::<KeyRows>() + 16;
 
+/// A new chunk has room for as many keys as the one before it, up to this number.
+const KEYS_EXPECTED_MAX: usize = 1 << 16;
+
 /// A row in memory.
 #[derive(Debug)]
 pub(super) struct Row {
@@ -149,6 +152,16 @@ impl Rows {
 }
 
 impl Chunk {
+    /// A chunk for about as many keys.
+    fn expecting(keys: usize) -> Self {
+        let keys = keys.min(KEYS_EXPECTED_MAX);
+        Chunk {
+            table: HashTable::with_capacity(keys),
+            keys: Vec::with_capacity(keys),
+            ..Chunk::default()
+        }
+    }
+
     fn find(&self, hash: u64, key: &[u8]) -> Option<u32> {
         self.table.find(hash, |&place| *self.keys[place as usize].key == *key).copied()
     }
@@ -188,7 +201,10 @@ impl Recent {
 
     pub(super) fn put(&mut self, row: &RowKey, value: Option<ByteView>, how: Put) {
         let hash = self.hasher.hash_one(row.key);
-        let chunk = self.chunks.entry(row.time.div_euclid(self.interval)).or_default();
+        let number = self.chunk_of(row.time);
+        let before = self.chunks.last_key_value().filter(|(last, _)| **last < number);
+        let expected = before.map_or(0, |(_, last)| last.keys.len());
+        let chunk = self.chunks.entry(number).or_insert_with(|| Chunk::expecting(expected));
         let exists = if value.is_some() { EXISTS } else { 0 };
         let marks = exists
             | match how {

@@ -7,6 +7,7 @@ use super::changelog::{Changelog, LogMode, LogRecord};
 use super::windowed::StoreClock;
 use super::write_buffer::WriteBuffer;
 use super::{Budget, StoreLayers, StoreWrites};
+use crate::config::Compatibility;
 use crate::error::{Error, Result};
 use crate::record::Headers;
 use crate::state::engine::Engine;
@@ -23,14 +24,16 @@ const LATEST: i64 = -1;
 pub(crate) struct VersionedSettings {
     history: i64,
     interval: i64,
+    compatibility: Compatibility,
 }
 
 impl VersionedSettings {
     /// `None` for other kinds.
-    pub(crate) fn of(spec: &StoreSpec) -> Option<Self> {
+    pub(crate) fn of(spec: &StoreSpec, compatibility: Compatibility) -> Option<Self> {
         match spec.kind {
             StoreKind::Versioned { history, segment } => {
-                Some(VersionedSettings { history, interval: segment.max(1) })
+                let interval = segment.max(1);
+                Some(VersionedSettings { history, interval, compatibility })
             }
             _ => None,
         }
@@ -183,6 +186,11 @@ impl<R: VersionedRows> Versions<'_, R> {
             self.add_ended(key, latest.from, at, Some(latest.value))?;
         }
         self.put_latest(key, value, at);
+        let is_correct = self.settings.compatibility == Compatibility::Correct;
+        if value.is_none() && at == latest.from && is_correct {
+            // Java 4.4 forgets this tombstone: an older value that comes later is the latest there.
+            self.put_first(key, None, at)?;
+        }
         Ok(Step::Done(None))
     }
 

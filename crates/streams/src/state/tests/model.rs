@@ -218,7 +218,7 @@ fn versioned_stores_are_as_plain_maps() {
     }
 }
 
-/// Within the history Java's store answers as a map from keys and times to values does.
+/// Within the history the store answers as a map from keys and times to values does.
 fn versions(seed: u64, read_cache: usize) {
     const HISTORY: i64 = 1_000;
     let token = Stores::versioned_key_value::<String, String>("s", Duration::from_millis(1_000));
@@ -247,11 +247,6 @@ fn versions(seed: u64, read_cache: usize) {
                     continue;
                 }
                 let value = (choice > 5).then(|| step.to_string());
-                let last = now.range((key.clone(), i64::MIN)..=(key.clone(), i64::MAX)).next_back();
-                if value.is_none() && last.is_some_and(|((_, last), _)| *last == at) {
-                    // Java's store forgets that there is a tombstone when it replaces the latest value at its own time.
-                    continue;
-                }
                 bench.at(time).put(&key, value.as_ref(), at).expect("puts");
                 now.insert((key, at), value);
                 observed = observed.max(at);

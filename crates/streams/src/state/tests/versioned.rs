@@ -90,3 +90,21 @@ fn a_deleted_key_has_a_history() {
     let restored = Bench::restored(bench.token, &log);
     assert_eq!([15, 25, 30].map(|at| as_of(&restored, "k", at)), ["a@10..20", "-", "b@30..…"]);
 }
+
+/// In Java 4.4 a tombstone at the latest value's own time is forgotten, and an older value that comes later is the latest.
+#[test]
+fn a_tombstone_in_place_of_the_latest_value_is_remembered() {
+    for (is_correct, expected) in [(true, PutResult::ValidTo(20)), (false, PutResult::Latest)] {
+        let token = token(1_000, 10);
+        let bench = match is_correct {
+            true => Bench::correct(token, 0, 1 << 20),
+            false => Bench::open(token),
+        };
+        put(&bench, "k", 20, "b");
+        put(&bench, "k", 20, "-");
+        assert_eq!(put(&bench, "k", 10, "a"), expected);
+        let latest = bench.store().get(&"k".into()).expect("gets");
+        assert_eq!(latest.is_none(), is_correct);
+        assert_eq!(as_of(&bench, "k", 15), if is_correct { "a@10..20" } else { "a@10..…" });
+    }
+}

@@ -267,3 +267,17 @@ fn a_window_before_the_epoch_is_refused() {
     let error = bench.store().put(&"a".into(), None, -1).expect_err("refused");
     assert_eq!(error.to_string(), "store s: a window cannot start at -1");
 }
+
+/// Java leaves `a` out here on disk: in its bounds the bytes of keys and times are not told apart.
+#[test]
+fn a_range_of_keys_holds_them_whatever_their_bytes_are() {
+    for bench in both(token(1_000_000)) {
+        put(&bench, "a", 102_000, "1");
+        put(&bench, "a\0", 101_000, "2");
+        put(&bench, "a\u{1}", 101_000, "3");
+        let found = bench.store().fetch_keys(..="a\0".to_string(), 100_000..).expect("a range");
+        let mut found: Vec<String> = found.map(|entry| entry.expect("an entry").1).collect();
+        found.sort();
+        assert_eq!(found, ["1", "2"]);
+    }
+}

@@ -154,3 +154,64 @@ fn a_store_on_disk_is_there_after_a_restart() {
     let store = driver.store(&token).expect("the store");
     assert_eq!(keys(store.all().expect("all")), "committed");
 }
+
+/// Stores that go by time are there after a restart too, with the time that they had reached.
+#[test]
+fn windows_sessions_and_versions_are_there_after_a_restart() {
+    use std::time::Duration;
+    let (hour, minute) = (Duration::from_secs(3_600), Duration::from_secs(60));
+    let windows = Stores::window::<String, i64>("windows", hour, minute);
+    let sessions = Stores::session::<String, i64>("sessions", hour);
+    let versions = Stores::versioned_key_value::<String, i64>("versions", hour);
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = StreamsConfig::new("app", "unused:1").state_dir(dir.path());
+    let topology = || {
+        struct Keep(WindowStore<String, i64>, SessionStore<String, i64>, Versions);
+        type Versions = VersionedKeyValueStore<String, i64>;
+        impl Processor for Keep {
+            type In = (String, i64);
+            type Out = ((), ());
+
+            fn process(
+                &mut self,
+                record: Record<String, i64>,
+                _: &mut Context<Self>,
+            ) -> ProcessResult {
+                let Record { key, value, timestamp, .. } = record;
+                self.0.put(&key, Some(&value), timestamp)?;
+                self.1.put(&key, Window::new(timestamp, timestamp + 5), Some(&value))?;
+                self.2.put(&key, Some(&value), timestamp)?;
+                Ok(())
+            }
+        }
+        let builder = StreamsBuilder::new();
+        let stores = Processed::new().store(&windows).store(&sessions).store(&versions);
+        let supplier = move |ctx: &mut InitContext<'_>| {
+            Ok(Keep(ctx.store(&windows)?, ctx.store(&sessions)?, ctx.store(&versions)?))
+        };
+        let _ = builder.stream("in", Consumed::<String, i64>::new()).process(supplier, stores);
+        builder.build().expect("builds")
+    };
+    let pipe = |driver: &mut TopologyTestDriver, at: i64, value: i64| {
+        driver.input::<String, i64>("in").pipe_key_value_at(driver, at, "k", value).expect("piped");
+    };
+    let mut driver = TopologyTestDriver::with_config(topology(), &config).expect("a driver");
+    pipe(&mut driver, 9_000_000, 1);
+    pipe(&mut driver, 9_000_100, 2);
+    drop(driver);
+    let mut driver = TopologyTestDriver::with_config(topology(), &config).expect("a driver");
+    // The stores know how late this is.
+    pipe(&mut driver, 10, 3);
+    assert_eq!(driver.dropped_records(), 3);
+    let key = "k".to_string();
+    let found = driver.store(&windows).expect("a store").fetch_range(&key, ..).expect("a range");
+    let found: Vec<(i64, i64)> = found.map(|entry| entry.expect("an entry")).collect();
+    assert_eq!(found, [(9_000_000, 1), (9_000_100, 2)]);
+    let found = driver.store(&sessions).expect("a store").fetch(&key).expect("sessions");
+    let found: Vec<(Window, i64)> = found.map(|entry| entry.expect("an entry")).collect();
+    let window = |start| Window::new(start, start + 5);
+    assert_eq!(found, [(window(9_000_000), 1), (window(9_000_100), 2)]);
+    let store = driver.store(&versions).expect("a store");
+    let value = |at| store.get_as_of(&key, at).expect("a version").map(|version| version.value);
+    assert_eq!([8_999_999, 9_000_050, 9_000_100].map(value), [None, Some(1), Some(2)]);
+}

@@ -76,17 +76,17 @@ impl WindowLayers {
             self.below(key, TimeSpan { from, ..span }, &mut hits)?;
         }
         let (committed, complete_from) = (hits.len(), self.complete_from);
-        let mut deleted = false;
+        let mut overlaps = false;
         self.recent.of_key(key, span.from, span.to, |row| {
             if row.minor > span.minor_to || (row.time < live && !row.is_cached()) {
                 return;
             }
-            deleted |= row.time < complete_from;
+            overlaps |= row.time < complete_from;
             if let Some(value) = row.value() {
                 hits.push(Hit { time: row.time, minor: row.minor, value: value.clone() });
             }
         });
-        if committed > 0 && deleted {
+        if committed > 0 && overlaps {
             self.override_committed(key, &mut hits, committed);
         }
         if self.settings.layout == KeyLayout::Session && !self.settings.persistent {
