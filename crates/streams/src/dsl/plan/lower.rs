@@ -68,16 +68,7 @@ pub(super) fn lower(plan: &Plan, optimizations: Optimizations) -> Result<Topolog
             }
             PlanKind::TableJoin(join) => add_table_join(&mut builder, node, join, &parents),
         };
-        if let Some(store) = node.own_store() {
-            let topic = source_changelog(kind).filter(|_| optimizations.reuse_source_topics);
-            match topic {
-                Some(_) => {
-                    let store = StoreSpec { source_topic: topic, logging: None, ..store.clone() };
-                    builder.add_own_store(output, &store);
-                }
-                None => builder.add_own_store(output, store),
-            }
-        }
+        add_own_store(&mut builder, node, kind, output, optimizations);
         if node.sends_old_values() {
             builder.send_old_values(output);
         }
@@ -102,6 +93,24 @@ fn copartition(builder: &mut TopologyBuilder, plan: &Plan, layout: &Layout) {
                 builder.add_copartition(topics, "a table and the messages of its join");
             }
         }
+    }
+}
+
+/// Adds the store that only this node has.
+fn add_own_store(
+    builder: &mut TopologyBuilder,
+    node: &PlanNode,
+    kind: &PlanKind,
+    output: usize,
+    optimizations: Optimizations,
+) {
+    let Some(store) = node.own_store() else { return };
+    match source_changelog(kind).filter(|_| optimizations.reuse_source_topics) {
+        Some(topic) => {
+            let store = StoreSpec { source_topic: Some(topic), logging: None, ..store.clone() };
+            builder.add_own_store(output, &store);
+        }
+        None => builder.add_own_store(output, store),
     }
 }
 
