@@ -10,6 +10,7 @@ mod conformance;
 mod java;
 mod kcat;
 mod oracle;
+mod parity;
 mod process;
 mod test;
 mod tidy;
@@ -21,8 +22,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask COMMAND
 
-  test [STEP…]         everything that CI does: fmt tidy clippy features doc test cluster oracle, on Kafka brokers
-                       that it starts and stops; KSTREAMS_TEST_BOOTSTRAP=HOST:PORT takes a running one for the
+  test [STEP…]         everything that CI does: fmt tidy clippy features doc test cluster parity oracle, on Kafka
+                       brokers that it starts and stops; KSTREAMS_TEST_BOOTSTRAP=HOST:PORT takes a running one for the
                        step test; cluster kills three brokers in turn, under load
       --quick          only what needs no Java and no broker: fmt tidy clippy and the unit tests
       -p PACKAGE       clippy, doc and test only for this package
@@ -30,6 +31,8 @@ cargo xtask COMMAND
       --seeds N        seeds 1 to N (20)
       --count N        input lines a seed (200)
       --release        with the optimized build
+  parity               compares the list of Java's methods and ours with the classes of the real Kafka
+      --write          makes PARITY.md and the documentation's page of it
   tidy                 the rules of the code that rustfmt and clippy do not know
   broker start         starts a Kafka broker on 127.0.0.1 that stays
   broker stop          stops it
@@ -66,6 +69,7 @@ fn run(command: &str, words: Vec<String>) -> Result<(), String> {
     match command {
         "test" => test::run(&test::Options::parse(Args::new(words))?),
         "oracle" => oracle::run(&oracle::Options::parse(Args::new(words))?),
+        "parity" => parity::run(&parity::Options::parse(Args::new(words))?),
         "tidy" => {
             Args::new(words).end()?;
             tidy::run()

@@ -7,13 +7,14 @@ use crate::args::Args;
 use crate::broker::{self, TestBroker};
 use crate::kcat::{self, Kcat};
 use crate::process::{self, Ended};
-use crate::{conformance, java, oracle, tidy, workspace};
+use crate::{conformance, java, oracle, parity, tidy, workspace};
 use std::process::Command;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The steps, in the order in which they run: what is fast and what fails most comes first.
-const STEPS: [&str; 8] = ["fmt", "tidy", "clippy", "features", "doc", "test", "cluster", "oracle"];
+const STEPS: [&str; 9] =
+    ["fmt", "tidy", "clippy", "features", "doc", "test", "cluster", "parity", "oracle"];
 
 /// What `--quick` leaves: nothing that needs Java, a broker or kcat.
 const QUICK: [&str; 4] = ["fmt", "tidy", "clippy", "test"];
@@ -74,7 +75,8 @@ struct Count {
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
     let needs_broker = options.wants("test") && !options.quick;
-    let needs_java = needs_broker || options.wants("cluster") || options.wants("oracle");
+    let needs_java =
+        needs_broker || ["cluster", "parity", "oracle"].iter().any(|step| options.wants(step));
     if needs_java {
         // Now, not after ten minutes of compiling.
         java::check()?;
@@ -110,6 +112,10 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
         conformance::cluster(|command| tests(command, &mut count))
     });
     report.count = count;
+    report.step(options, "parity", || {
+        java.clone()?;
+        parity::run(&parity::Options::check())
+    });
     report.step(options, "oracle", || {
         java.clone()?;
         oracle::run(&oracle::Options::short())

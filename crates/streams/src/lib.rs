@@ -38,6 +38,8 @@ pub mod topology;
 
 pub mod config;
 pub mod error;
+#[cfg(doc)]
+pub mod from_java;
 pub mod handlers;
 pub mod prelude;
 pub mod record;

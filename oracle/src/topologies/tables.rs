@@ -19,6 +19,7 @@ pub(super) fn cases() -> Vec<Case> {
         text("st_left", stream_left),
         text("st_left_rekeyed", stream_left_rekeyed),
         text("st_versioned", stream_versioned),
+        text("st_versioned_grace", stream_versioned_grace),
         text("gt_inner", global_inner),
         text("gt_left", global_left),
         text("tt_inner", inner),
@@ -223,7 +224,7 @@ fn global_left() -> Result<Topology> {
 }
 
 /// The part before the colon.
-fn foreign_key(value: &String) -> Text {
+fn foreign_key(value: &str) -> Text {
     value.split_once(':').map(|(key, _)| key.to_string())
 }
 
@@ -231,7 +232,7 @@ fn foreign_inner() -> Result<Topology> {
     let builder = StreamsBuilder::new();
     let (a, b) = (stored(&builder, "a", "l"), stored(&builder, "b", "r"));
     let joiner = |a: &String, b: &String| cat(Some(a), Some(b));
-    let joined = a.join_foreign_key(&b, foreign_key, joiner, TableJoined::new());
+    let joined = a.join_foreign_key(&b, |v| foreign_key(v), joiner, TableJoined::new());
     out(builder, &joined.materialized(Materialized::named("fj")))
 }
 
@@ -239,7 +240,7 @@ fn foreign_left() -> Result<Topology> {
     let builder = StreamsBuilder::new();
     let (a, b) = (stored(&builder, "a", "l"), stored(&builder, "b", "r"));
     let joiner = |a: &String, b: Option<&String>| cat(Some(a), b);
-    let joined = a.left_join_foreign_key(&b, foreign_key, joiner, TableJoined::named("fkj"));
+    let joined = a.left_join_foreign_key(&b, |v| foreign_key(v), joiner, TableJoined::named("fkj"));
     out(builder, &joined.materialized(Materialized::named("fj")))
 }
 
@@ -294,5 +295,13 @@ fn three_way() -> Result<Topology> {
         .to_stream()
         .map_values(|n| n.map(|n| format!("n{n}")))
         .to("out", Produced::new());
+    builder.build()
+}
+
+fn stream_versioned_grace() -> Result<Topology> {
+    let builder = StreamsBuilder::new();
+    let a = stream(&builder, "a");
+    let b = builder.table::<Text, String>("b", Consumed::new(), history("vt"));
+    a.left_join_table(&b, found, Joined::named("g").grace(millis(10))).to("out", Produced::new());
     builder.build()
 }

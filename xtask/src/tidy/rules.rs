@@ -67,6 +67,8 @@ pub(super) const LAYERS: &[Layer] = &[
             "crates/streams/src/testing",
             "crates/streams/src/prelude",
             "crates/streams/src/lib",
+            // A page of documentation, no code.
+            "crates/streams/src/from_java",
         ],
         never: &["crate::dsl"],
         why: "the DSL is the outermost layer: nothing inside knows it",

@@ -263,6 +263,7 @@ pub trait CogroupedBy<K: 'static, A: 'static> {
     fn windowed(self, cogrouped: &CogroupedKStream<K, A>) -> Self::Windowed;
 }
 
+#[diagnostic::do_not_recommend]
 impl<K: 'static, A: 'static, W: Windows> CogroupedBy<K, A> for W {
     type Windowed = TimeWindowedCogroupedKStream<K, A>;
 

@@ -6,13 +6,14 @@ use super::stream::KStream;
 use super::table::{KTable, table_token};
 use crate::error::BoxError;
 use crate::operators::{
-    Change, Grouping, Lookup, LookupJoiner, TableOwnStore, map_values, map_where_key,
+    Change, Grace, Grouping, Lookup, LookupJoiner, TableOwnStore, map_values, map_where_key,
     stream_table_join, table_source,
 };
 use crate::serde::{OptionSerde, SerdeRef};
-use crate::state::KeyValueSerdes;
+use crate::state::{KeyValueSerdes, StoreFormat, StoreSpec, StoreToken};
 use crate::topology::{NodeKind, operator_kind};
 use std::sync::Arc;
+use std::time::Duration;
 
 impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
     /// The stream as a table: each record is the new value of its key. A stream of `V` or of `Option<V>` makes a table of `V`;
@@ -212,15 +213,56 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
         plan.copartition(&[parent, table.node], "a stream and the table that it is joined with");
         let name = plan.name(joined.name, prefix);
         let view = table.view();
+        let grace = joined.grace.and_then(|grace| {
+            let serdes = KeyValueSerdes { key: key.clone(), value: value.clone() };
+            self.join_grace(grace, table, &name, serdes)
+        });
+        let buffer = grace.as_ref().map(|grace| grace.buffer.spec.clone());
         let (stores, nulls) = (view.stores.clone(), Grouping { key: key.clone(), value });
-        let factory = stream_table_join::<K, V, T, R, F>(lookup, nulls, view, joiner);
+        let factory = stream_table_join::<K, V, T, R, F>(lookup, nulls, (view, grace), joiner);
         let kind = PlanKind::Reader(operator_kind::<(K, V), (K, R)>(factory), stores);
         let node = plan.add(name, kind, vec![parent]);
         plan.join_with(node, table.node);
+        if let Some(buffer) = buffer {
+            plan.store_in(node, buffer);
+        }
         if lookup == Lookup::Left {
             plan.want_null_keys(node);
         }
         KStream::new(plan.clone(), node, Some(key), None)
+    }
+}
+
+impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
+    /// The buffer of a join that waits for its table.
+    #[track_caller]
+    fn join_grace<T>(
+        &self,
+        grace: Duration,
+        table: &KTable<K, T>,
+        name: &str,
+        serdes: KeyValueSerdes<K, V>,
+    ) -> Option<Grace<K, V>> {
+        let millis = i64::try_from(grace.as_millis()).unwrap_or(i64::MAX);
+        match self.plan.history(table.node) {
+            Some(history) if history >= millis => {
+                let store = format!("{name}-Buffer");
+                let spec = StoreSpec::new::<K, V>(&store, StoreFormat::Plain);
+                Some(Grace { millis, buffer: StoreToken::new(spec, serdes) })
+            }
+            Some(history) => {
+                self.plan.fail(&format!(
+                    "the join {name} waits {millis} ms for a table that knows its last {history} ms only: give it a longer history"
+                ));
+                None
+            }
+            None => {
+                self.plan.fail(&format!(
+                    "the join {name} has a grace, so its table has to be versioned: Materialized::versioned(name, history)"
+                ));
+                None
+            }
+        }
     }
 }
 

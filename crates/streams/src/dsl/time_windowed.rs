@@ -34,6 +34,7 @@ pub trait WindowedBy<K, V> {
     fn windowed(self, grouped: &KGroupedStream<K, V>) -> Self::Windowed;
 }
 
+#[diagnostic::do_not_recommend]
 impl<K, V, W: Windows> WindowedBy<K, V> for W {
     type Windowed = TimeWindowedKStream<K, V>;
 

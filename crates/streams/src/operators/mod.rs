@@ -53,7 +53,7 @@ pub(crate) use self::stream_self_join::stream_self_join;
 pub(crate) use self::stream_stream_join::{
     JoinRule, Left, Right, StreamJoin, StreamJoiner, join_window, stream_stream_join,
 };
-pub(crate) use self::stream_table_join::{Lookup, LookupJoiner, stream_table_join};
+pub(crate) use self::stream_table_join::{Grace, Lookup, LookupJoiner, stream_table_join};
 pub(crate) use self::suppress::{BufferTime, Suppression, WhenFull, suppress, suppress_view};
 pub(crate) use self::table_aggregate::{AddAndSubtract, TableAggregation, table_aggregate};
 pub(crate) use self::table_group::{GroupSerdes, table_group};

@@ -34,15 +34,23 @@ pub struct Consumed<K, V> {
     pub(crate) name: Option<String>,
 }
 
-impl<K: DefaultSerde, V: DefaultSerde> Consumed<K, V> {
+impl<K, V> Consumed<K, V> {
     /// With the types' own serdes.
     #[expect(clippy::new_without_default, reason = "options are made by name, as in Java")]
-    pub fn new() -> Self {
+    pub fn new() -> Self
+    where
+        K: DefaultSerde,
+        V: DefaultSerde,
+    {
         Consumed::with(K::default_serde(), V::default_serde())
     }
 
     /// The same, for a source node of that name.
-    pub fn named(name: impl Into<String>) -> Self {
+    pub fn named(name: impl Into<String>) -> Self
+    where
+        K: DefaultSerde,
+        V: DefaultSerde,
+    {
         Consumed::new().with_name(name)
     }
 }

@@ -20,16 +20,24 @@ pub struct Produced<K, V> {
     pub(crate) name: Option<String>,
 }
 
-impl<K: DefaultSerde, V: DefaultSerde> Produced<K, V> {
+impl<K, V> Produced<K, V> {
     /// With the serdes that the stream carries, else the types' own.
     #[expect(clippy::new_without_default, reason = "options are made by name, as in Java")]
-    pub fn new() -> Self {
+    pub fn new() -> Self
+    where
+        K: DefaultSerde,
+        V: DefaultSerde,
+    {
         let (key, value) = (SerdeChoice::default_for_type(), SerdeChoice::default_for_type());
         Produced { key, value, partitioner: None, name: None }
     }
 
     /// The same, for a sink node of that name.
-    pub fn named(name: impl Into<String>) -> Self {
+    pub fn named(name: impl Into<String>) -> Self
+    where
+        K: DefaultSerde,
+        V: DefaultSerde,
+    {
         Produced::new().with_name(name)
     }
 }

@@ -12,16 +12,24 @@ pub struct Grouped<K, V> {
     pub(crate) value: SerdeChoice<V>,
 }
 
-impl<K: DefaultSerde, V: DefaultSerde> Grouped<K, V> {
+impl<K, V> Grouped<K, V> {
     /// With the serdes that the stream carries, else the types' own.
     #[expect(clippy::new_without_default, reason = "options are made by name, as in Java")]
-    pub fn new() -> Self {
+    pub fn new() -> Self
+    where
+        K: DefaultSerde,
+        V: DefaultSerde,
+    {
         let (key, value) = (SerdeChoice::default_for_type(), SerdeChoice::default_for_type());
         Grouped { name: None, key, value }
     }
 
     /// The same with a name.
-    pub fn named(name: impl Into<String>) -> Self {
+    pub fn named(name: impl Into<String>) -> Self
+    where
+        K: DefaultSerde,
+        V: DefaultSerde,
+    {
         Grouped::new().with_name(name)
     }
 }

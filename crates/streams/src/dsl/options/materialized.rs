@@ -27,10 +27,14 @@ pub struct Materialized<K, V> {
     pub(crate) is_plain: bool,
 }
 
-impl<K: DefaultSerde, V: DefaultSerde> Materialized<K, V> {
+impl<K, V> Materialized<K, V> {
     /// On disk, with the serdes that the stream carries, else the types' own.
     #[expect(clippy::new_without_default, reason = "options are made by name, as in Java")]
-    pub fn new() -> Self {
+    pub fn new() -> Self
+    where
+        K: DefaultSerde,
+        V: DefaultSerde,
+    {
         let plain = Materialized::from_serdes(
             SerdeChoice::default_for_type(),
             SerdeChoice::default_for_type(),
@@ -39,7 +43,11 @@ impl<K: DefaultSerde, V: DefaultSerde> Materialized<K, V> {
     }
 
     /// The same, for a store of that name.
-    pub fn named(name: impl Into<String>) -> Self {
+    pub fn named(name: impl Into<String>) -> Self
+    where
+        K: DefaultSerde,
+        V: DefaultSerde,
+    {
         Materialized::new().with_name(name)
     }
 
@@ -68,7 +76,11 @@ impl<K: DefaultSerde, V: DefaultSerde> Materialized<K, V> {
     /// assert_eq!(euros.read_values(&mut driver)?, [50.0]);
     /// # Ok::<(), kstreams::Error>(())
     /// ```
-    pub fn versioned(name: impl Into<String>, history: Duration) -> Self {
+    pub fn versioned(name: impl Into<String>, history: Duration) -> Self
+    where
+        K: DefaultSerde,
+        V: DefaultSerde,
+    {
         Materialized::named(name).with_history(history)
     }
 }

@@ -14,15 +14,23 @@ pub struct Repartitioned<K, V> {
     pub(crate) partitioner: Option<Arc<dyn StreamPartitioner<K, V>>>,
 }
 
-impl<K: DefaultSerde, V: DefaultSerde> Repartitioned<K, V> {
+impl<K, V> Repartitioned<K, V> {
     /// With the serdes that the stream carries, else the types' own.
     #[expect(clippy::new_without_default, reason = "options are made by name, as in Java")]
-    pub fn new() -> Self {
+    pub fn new() -> Self
+    where
+        K: DefaultSerde,
+        V: DefaultSerde,
+    {
         Repartitioned::from(SerdeChoice::default_for_type(), SerdeChoice::default_for_type())
     }
 
     /// The same with a name.
-    pub fn named(name: impl Into<String>) -> Self {
+    pub fn named(name: impl Into<String>) -> Self
+    where
+        K: DefaultSerde,
+        V: DefaultSerde,
+    {
         Repartitioned::new().with_name(name)
     }
 }

@@ -18,10 +18,15 @@ pub struct StreamJoined<K, V, W> {
     pub(crate) persistent: bool,
 }
 
-impl<K: DefaultSerde, V: DefaultSerde, W: DefaultSerde> StreamJoined<K, V, W> {
+impl<K, V, W> StreamJoined<K, V, W> {
     /// With the serdes that the streams carry, else the types' own.
     #[expect(clippy::new_without_default, reason = "options are made by name, as in Java")]
-    pub fn new() -> Self {
+    pub fn new() -> Self
+    where
+        K: DefaultSerde,
+        V: DefaultSerde,
+        W: DefaultSerde,
+    {
         StreamJoined::of(
             SerdeChoice::default_for_type(),
             SerdeChoice::default_for_type(),
@@ -30,7 +35,12 @@ impl<K: DefaultSerde, V: DefaultSerde, W: DefaultSerde> StreamJoined<K, V, W> {
     }
 
     /// The same, for a join of that name: its nodes and repartition topics are named after it, its stores are not.
-    pub fn named(name: impl Into<String>) -> Self {
+    pub fn named(name: impl Into<String>) -> Self
+    where
+        K: DefaultSerde,
+        V: DefaultSerde,
+        W: DefaultSerde,
+    {
         StreamJoined::new().with_name(name)
     }
 }

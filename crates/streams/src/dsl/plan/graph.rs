@@ -6,6 +6,7 @@ use super::optimize::Optimizations;
 use crate::error::Error;
 use crate::operators::{not_null_key, pass};
 use crate::serde::SerdeRef;
+use crate::state::StoreSpec;
 use crate::task::SinkSpec;
 use crate::topology::{
     Consumed, FailOnInvalidTimestamp, RepartitionTopic, StreamPartitioner, TopicTarget,
@@ -79,6 +80,7 @@ impl PlanRef {
             location,
             table: None,
             wants_null_keys: false,
+            store: None,
             joined_with: None,
             repartitioned: None,
             changes: Changes::Nothing,
@@ -270,6 +272,11 @@ impl PlanRef {
         }
         let graces = parents.into_iter().map(|parent| self.window_grace(parent));
         graces.collect::<Option<Vec<i64>>>()?.into_iter().max()
+    }
+
+    /// Gives an operator that makes no table a store of its own.
+    pub(crate) fn store_in(&self, id: PlanId, store: StoreSpec) {
+        self.with_node(id, |node| node.store = Some(store));
     }
 
     /// Tells that the records of a node are also partitioned as those of `other` are: what it is joined with.

@@ -20,6 +20,8 @@ pub(crate) struct PlanNode {
     pub(crate) table: Option<TableFacts>,
     /// Whether the node wants records without a key: a left or outer join.
     pub(crate) wants_null_keys: bool,
+    /// A store of its own, for an operator that gives no table.
+    pub(crate) store: Option<StoreSpec>,
     /// The table that it reads and does not hang on.
     pub(crate) joined_with: Option<PlanId>,
     /// The repartition topic that was last put behind the node for a join.

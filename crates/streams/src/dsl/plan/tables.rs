@@ -119,6 +119,17 @@ impl PlanRef {
         }
     }
 
+    /// How much of its past a versioned table knows, in milliseconds.
+    pub(crate) fn history(&self, id: PlanId) -> Option<i64> {
+        let (facts, parents) =
+            self.with_node(id, |node| (node.table.clone(), node.parents.clone()));
+        match facts?.store.map(|store| store.kind) {
+            Some(StoreKind::Versioned { history, .. }) => Some(history),
+            Some(_) => None,
+            None => parents.into_iter().filter_map(|parent| self.history(parent)).min(),
+        }
+    }
+
     /// Whether two tables come from the same one, so that one change can change both.
     pub(crate) fn share_origin(&self, a: PlanId, b: PlanId) -> bool {
         let (mut of_a, mut of_b) = (BTreeSet::new(), BTreeSet::new());
@@ -186,6 +197,7 @@ impl PlanNode {
 
     /// The store of its own that it has.
     pub(super) fn own_store(&self) -> Option<&StoreSpec> {
-        self.table.as_ref().filter(|facts| facts.is_stored)?.store.as_ref()
+        let of_table = || self.table.as_ref().filter(|facts| facts.is_stored)?.store.as_ref();
+        self.store.as_ref().or_else(of_table)
     }
 }

@@ -47,7 +47,7 @@ use std::fmt::Debug;
 ///
 /// let builder = StreamsBuilder::new();
 /// let visits = builder.stream("visits", Consumed::<String, String>::new());
-/// let visits = visits.group_by_key(Grouped::new()).windowed_by_own(WorkingDays);
+/// let visits = visits.group_by_key(Grouped::new()).windowed_by(WorkingDays);
 /// visits.count(Materialized::named("visits")).to_stream();
 /// builder.build()?;
 /// # Ok::<(), kstreams::Error>(())

@@ -7,6 +7,7 @@ mod group;
 mod moves;
 mod restarts;
 mod restore;
+mod tables;
 mod three_brokers;
 
 use kstreams::prelude::*;

@@ -1,0 +1,93 @@
+//! `cargo xtask parity`: every public method of Java's DSL beside ours, read from the classes of the real Kafka.
+//!
+//! That ours exist is rustdoc's to say: in the page that is made for it each of our names is a link.
+
+mod comparison;
+mod mapping;
+mod page;
+#[cfg(test)]
+mod tests;
+
+use crate::args::Args;
+use crate::{java, process, workspace};
+use comparison::Table;
+use mapping::Verdict;
+use page::Names;
+
+/// The file of what is ours.
+const MAPPING: &str = "xtask/parity.txt";
+
+/// The list for readers of the repository, and the page of the documentation.
+const LIST: &str = "PARITY.md";
+const PAGE: &str = "crates/streams/src/from_java.md";
+
+/// What is asked for.
+pub(crate) struct Options {
+    write: bool,
+}
+
+impl Options {
+    /// Only compares.
+    pub(crate) fn check() -> Options {
+        Options { write: false }
+    }
+
+    pub(crate) fn parse(mut args: Args) -> Result<Options, String> {
+        let write = args.flag("--write");
+        args.end()?;
+        Ok(Options { write })
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), String> {
+    let text = read(MAPPING)?;
+    let classes = mapping::parse(&text).map_err(|mistakes| told(&mistakes))?;
+    java::prepare()?;
+    let mut command = java::run(["Methods"]);
+    command.args(classes.iter().map(|class| &class.path));
+    let methods = process::output(command)?;
+    let tables = comparison::compare(&classes, &methods).map_err(|mistakes| told(&mistakes))?;
+    for (file, page) in [(LIST, list(&tables)), (PAGE, doc_page(&tables))] {
+        if read(file).is_ok_and(|text| text == page) {
+            continue;
+        }
+        if !options.write {
+            return Err(format!(
+                "{file} is not what it would be now: `cargo xtask parity --write`"
+            ));
+        }
+        std::fs::write(workspace::root().join(file), page)
+            .map_err(|why| format!("{file} cannot be written: {why}"))?;
+    }
+    println!("{}", page::overview(&tables).lines().next().unwrap_or_default());
+    Ok(())
+}
+
+fn read(file: &str) -> Result<String, String> {
+    std::fs::read_to_string(workspace::root().join(file))
+        .map_err(|why| format!("{file} cannot be read: {why}"))
+}
+
+fn told(mistakes: &[String]) -> String {
+    format!("{MAPPING} and Java do not agree:\n  {}", mistakes.join("\n  "))
+}
+
+fn list(tables: &[Table<'_>]) -> String {
+    format!(
+        "# Java's methods and ours\n\n\
+         Every public method of Java's DSL in Kafka Streams 4.4, read from its classes by reflection, beside ours. One method with \
+         an options struct stands here where Java has overloads; `named` and `materialized` follow the operator that they are \
+         about. Methods `try_…` take closures that can fail.\n\n\
+         `cargo xtask parity --write` makes this file from `{MAPPING}`; the same with links is the page `from_java` of the \
+         documentation.\n\n\
+         {}\n## Not there yet\n\n{}\n## Left out\n\n{}{}",
+        page::overview(tables),
+        page::missing(tables, Verdict::NotYet),
+        page::missing(tables, Verdict::LeftOut),
+        page::tables(tables, Names::Plain)
+    )
+}
+
+fn doc_page(tables: &[Table<'_>]) -> String {
+    page::tables(tables, Names::Links)
+}
