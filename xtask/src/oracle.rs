@@ -27,6 +27,8 @@ pub(crate) struct Options {
     seeds: u64,
     count: u64,
     release: bool,
+    /// What the generated input is like: `tests/java/README.md` knows the shapes.
+    shape: Option<String>,
     names: Vec<String>,
 }
 
@@ -35,12 +37,13 @@ impl Options {
         let seeds = args.value("--seeds")?.unwrap_or(20);
         let count = args.value("--count")?.unwrap_or(200);
         let release = args.flag("--release");
-        Ok(Options { seeds, count, release, names: args.names()? })
+        let shape = args.value("--shape")?;
+        Ok(Options { seeds, count, release, shape, names: args.names()? })
     }
 
     /// The comparison that belongs to every test run.
     pub(crate) fn short() -> Options {
-        Options { seeds: 4, count: 100, release: false, names: Vec::new() }
+        Options { seeds: 4, count: 100, release: false, shape: None, names: Vec::new() }
     }
 }
 
@@ -118,6 +121,9 @@ fn ask_java(corpus: &Path, names: &[String], options: &Options) -> Result<(), St
     let mut command = java::run(["Oracle", "corpus-of"]);
     command.arg(corpus).arg(options.count.to_string()).arg(names.join(","));
     command.args((1..=options.seeds).map(|seed| seed.to_string()));
+    if let Some(shape) = &options.shape {
+        command.env("ORACLE_SHAPE", shape);
+    }
     process::succeed(command, "the Java oracle gave no answers")
 }
 

@@ -244,6 +244,7 @@ pub const KEYS: &[ConfigKey] = &[
             "none",
             "all",
             "merge.repartition.topics",
+            "reuse.ktable.source.topics",
             "single.store.self.join",
         ]),
         default: Some("none"),

@@ -192,8 +192,8 @@ impl StreamsBuilder {
     }
 
     /// The same with the optimizations that the setting `topology.optimization` asks for: with `all`, repartition topics that take the
-    /// same records become one, and a stream that is joined with itself is stored once. That changes names, topics and state: decide it
-    /// before the first start.
+    /// same records become one, a stream that is joined with itself is stored once, and the topic of a table is its changelog (keep
+    /// it compacted). That changes names, topics and state: decide it before the first start.
     ///
     /// # Errors
     /// As [`Self::build`].

@@ -377,16 +377,10 @@ impl<K: Clone + 'static, V: Clone + 'static, W: Clone + 'static> Join<K, V, W> {
             PlanKind::Stateful(kind, vec![stores.this.spec.clone()])
         });
         let (key, left, right) = (&serdes.key, &serdes.left, &serdes.right);
-        let window =
-            join_window(join.clone(), true, rule, (key.clone(), left.clone()), stores.this);
-        let kind = operator_kind::<(K, V), (K, V)>(window);
-        let kind = PlanKind::Stateful(kind, vec![stores.this.spec.clone()]);
-        let this_windowed = self.plan.add(names.this_windowed, kind, vec![this]);
-        let window =
-            join_window(join.clone(), false, rule, (key.clone(), right.clone()), stores.other);
-        let kind = operator_kind::<(K, W), (K, W)>(window);
-        let kind = PlanKind::Stateful(kind, vec![stores.other.spec.clone()]);
-        let other_windowed = self.plan.add(names.other_windowed, kind, vec![that]);
+        let windowed = (names.this_windowed, this, true);
+        let this_windowed = self.add_window(&join, windowed, rule, (key, left), stores.this);
+        let windowed = (names.other_windowed, that, false);
+        let other_windowed = self.add_window(&join, windowed, rule, (key, right), stores.other);
         let waiting = stores.waiting.as_ref().map(|token| token.spec.clone());
         let node = StreamJoin::<K, V, W, O, Left> {
             join: join.clone(),
@@ -425,6 +419,22 @@ impl<K: Clone + 'static, V: Clone + 'static, W: Clone + 'static> Join<K, V, W> {
             self.plan.add_self_join(SelfJoinPlan { windowed, joins, merge, kind });
         }
         merge
+    }
+
+    /// Adds the node that stores the records of one side.
+    #[track_caller]
+    fn add_window<T: Clone + 'static>(
+        &self,
+        join: &str,
+        (name, parent, is_left): (String, PlanId, bool),
+        rule: JoinRule,
+        (key, value): (&SerdeRef<K>, &SerdeRef<T>),
+        token: StoreToken<WindowStore<K, T>>,
+    ) -> PlanId {
+        let serdes = (key.clone(), value.clone());
+        let window = join_window(join.to_string(), is_left, rule, serdes, token);
+        let kind = operator_kind::<(K, T), (K, T)>(window);
+        self.plan.add(name, PlanKind::Stateful(kind, vec![token.spec.clone()]), vec![parent])
     }
 }
 

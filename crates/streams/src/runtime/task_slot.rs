@@ -62,6 +62,8 @@ enum Phase {
         restoring: Restoring,
         begins: Listing,
         ends: Listing,
+        /// How far inputs are processed that are changelogs as well.
+        committed: Option<Committed>,
     },
     Restoring(Restoring),
     Positioning {
@@ -129,12 +131,22 @@ impl TaskSlot {
     fn step(&mut self, phase: Phase, cx: &mut SlotContext<'_>) -> Result<(Phase, bool)> {
         match phase {
             Phase::Waiting => self.open(cx),
-            Phase::Listing { restoring, mut begins, mut ends } => {
-                if !(begins.is_done() && ends.is_done()) {
-                    return Ok((Phase::Listing { restoring, begins, ends }, false));
+            Phase::Listing { restoring, mut begins, mut ends, mut committed } => {
+                let known = committed.as_mut().is_none_or(|committed| committed.is_done());
+                if !(begins.is_done() && ends.is_done() && known) {
+                    return Ok((Phase::Listing { restoring, begins, ends, committed }, false));
                 }
-                let (begins, ends) = (begins.try_take(), ends.try_take());
-                Ok((self.begin_restore(restoring, answer(begins)?, answer(ends)?, cx)?, true))
+                let committed = match committed.map(|mut committed| committed.try_take()) {
+                    Some(committed) => answer_or_retry(committed)?,
+                    None => Some(BTreeMap::new()),
+                };
+                let Some(committed) = committed else {
+                    // The group did not answer; begin again.
+                    restoring.finish()?;
+                    return Ok((Phase::Waiting, false));
+                };
+                let ranges = (answer(begins.try_take())?, answer(ends.try_take())?);
+                Ok((self.begin_restore(restoring, ranges, &committed, cx)?, true))
             }
             Phase::Restoring(restoring) if restoring.is_done() => {
                 for store in &restoring.stores {
@@ -195,19 +207,27 @@ impl TaskSlot {
         };
         let begins = list(OffsetSpec::Earliest);
         let ends = list(OffsetSpec::Latest(Isolation::ReadUncommitted));
-        Ok((Phase::Listing { restoring, begins, ends }, true))
+        // What is an input as well is a changelog as far as it was processed.
+        let inputs: Vec<_> = restoring.source_changelogs().iter().map(partition).collect();
+        let committed = (!inputs.is_empty()).then(|| cx.client.committed(inputs));
+        Ok((Phase::Listing { restoring, begins, ends, committed }, true))
     }
 
     fn begin_restore(
         &self,
         mut restoring: Restoring,
-        begins: BTreeMap<TopicPartition, ListedOffset>,
-        ends: BTreeMap<TopicPartition, ListedOffset>,
+        (begins, ends): (
+            BTreeMap<TopicPartition, ListedOffset>,
+            BTreeMap<TopicPartition, ListedOffset>,
+        ),
+        committed: &BTreeMap<TopicPartition, Option<CommittedOffset>>,
         cx: &mut SlotContext<'_>,
     ) -> Result<Phase> {
         for (partition, end) in ends {
             let begin = begins.get(&partition).map_or(0, |begin| begin.offset);
-            restoring.set_range(&partition.topic, begin, end.offset)?;
+            let committed = committed.get(&partition).and_then(Option::as_ref);
+            let committed = committed.map(|committed| committed.offset);
+            restoring.set_range(&partition.topic, begin, end.offset, committed)?;
         }
         for store in restoring.stores.iter().filter(|store| !store.is_done()) {
             let partition = TopicPartition::new(store.changelog.clone(), self.id.partition);

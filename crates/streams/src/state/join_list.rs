@@ -18,6 +18,9 @@ use std::fmt;
 use std::iter::Peekable;
 use std::rc::Rc;
 
+/// No key is as large: times are not negative.
+const BEYOND: &[u8] = &[0xff];
+
 /// A value of one of the two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JoinSide<L, R> {
@@ -77,6 +80,9 @@ impl<K: 'static, L: 'static, R: 'static> JoinListStore<K, L, R> {
         };
         self.write_key(timestamp, is_left, key, key_bytes)?;
         let mut layers = layers.borrow_mut();
+        if key_bytes[..] < layers.walked_from[..] {
+            layers.walked_from = ByteView::from(&key_bytes[..]);
+        }
         let old = layers.get(key_bytes)?;
         list.clear();
         join_list::write_appended(old.as_deref(), is_left, &value.unwrap_or_default(), list);
@@ -118,7 +124,7 @@ impl<K: 'static, L: 'static, R: 'static> JoinListStore<K, L, R> {
     /// cost little, however many there are.
     pub(crate) fn all(&self) -> Result<JoinLists<K, L, R>> {
         let committed = self.0.layers.borrow().committed()?.peekable();
-        Ok(JoinLists { committed, last: None, store: self.0.clone() })
+        Ok(JoinLists { committed, last: None, is_first_known: false, store: self.0.clone() })
     }
 
     fn write_key(&self, timestamp: i64, is_left: bool, key: &K, out: &mut Vec<u8>) -> Result<()> {
@@ -144,10 +150,18 @@ pub(crate) struct JoinLists<K, L, R> {
     committed: Peekable<EngineEntries>,
     /// The key of the list that was given last.
     last: Option<ByteView>,
+    is_first_known: bool,
     store: Rc<Typed<K, L, R>>,
 }
 
 impl<K: 'static, L: 'static, R: 'static> JoinLists<K, L, R> {
+    /// Before the first list there is nothing: what was deleted there need not be passed again.
+    fn note_first(&mut self, key: &[u8]) {
+        if !std::mem::replace(&mut self.is_first_known, true) {
+            self.store.layers.borrow_mut().walked_from = key.into();
+        }
+    }
+
     /// The next key and list, of what is committed with the writes since then over it.
     fn next_bytes(&mut self) -> Option<Result<(ByteView, ByteView)>> {
         loop {
@@ -169,10 +183,14 @@ impl<K: 'static, L: 'static, R: 'static> JoinLists<K, L, R> {
                     Ok((key, list)) => (key, Some(list)),
                     Err(error) => return Some(Err(error)),
                 },
-                (None, None) => return None,
+                (None, None) => {
+                    self.note_first(BEYOND);
+                    return None;
+                }
             };
             self.last = Some(key.clone());
             if let Some(list) = list {
+                self.note_first(&key);
                 return Some(Ok((key, list)));
             }
         }

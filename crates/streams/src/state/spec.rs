@@ -37,6 +37,8 @@ pub(crate) struct StoreSpec {
     pub(crate) logging: Option<BTreeMap<String, String>>,
     /// Whether changes are forwarded at commit (once a key), not at once.
     pub(crate) caching: bool,
+    /// The topic of the table's source, if that is the changelog: what is stored is what was read.
+    pub(crate) source_topic: Option<Arc<str>>,
     /// Whether a changelog of every write has the headers of the records as well.
     pub(crate) logs_headers: bool,
     /// The types of the token, for messages and to tell different uses of a name apart.
@@ -310,6 +312,7 @@ impl StoreSpec {
             persistent: true,
             logging: Some(BTreeMap::new()),
             caching: false,
+            source_topic: None,
             logs_headers: false,
             types: type_name::<(K, V)>(),
         }

@@ -60,9 +60,20 @@ impl Restoring {
     }
 
     /// The end of a changelog at the start of restoring. A store that is ahead of its changelog belongs to another one.
-    pub(crate) fn set_range(&mut self, changelog: &str, begin: i64, end: i64) -> Result<()> {
+    /// A store whose changelog is an input goes as far as that is committed: what comes behind is processed.
+    pub(crate) fn set_range(
+        &mut self,
+        changelog: &str,
+        begin: i64,
+        end: i64,
+        committed: Option<i64>,
+    ) -> Result<()> {
         let id = self.id;
         let Some(store) = self.store(changelog) else { return Ok(()) };
+        let end = match store.spec.source_topic {
+            Some(_) => committed.unwrap_or(begin).min(end).max(store.position.unwrap_or(begin)),
+            None => end,
+        };
         if store.position.is_some_and(|position| position > end) {
             return Err(Error::new(
                 ErrorKind::State,
@@ -100,10 +111,16 @@ impl Restoring {
                         .context(format!("topic {changelog}, partition {}", id.partition))
                 })?;
                 let Some(record) = record else { break };
+                if store.is_behind_end(record.offset) {
+                    break;
+                }
                 store.take(&record, id.partition)?;
             }
         }
-        store.position = Some(next_offset);
+        store.position = Some(match store.end {
+            Some(end) if store.is_behind_end(next_offset) => end,
+            _ => next_offset,
+        });
         if store.pending.is_full() || store.is_done() {
             store.write(backends)?;
         }
@@ -116,6 +133,11 @@ impl Restoring {
 
     pub(crate) fn is_done(&self) -> bool {
         self.stores.iter().all(RestoreStore::is_done)
+    }
+
+    /// The topics that are changelogs and inputs at once.
+    pub(crate) fn source_changelogs(&self) -> Vec<Arc<str>> {
+        self.stores.iter().filter_map(|store| store.spec.source_topic.clone()).collect()
     }
 
     /// How many records were read.
@@ -136,6 +158,11 @@ impl RestoreStore {
     /// Whether the position has reached the end.
     pub(crate) fn is_done(&self) -> bool {
         matches!((self.position, self.end), (Some(position), Some(end)) if position >= end)
+    }
+
+    /// Whether a record belongs to those that are yet to be processed.
+    fn is_behind_end(&self, offset: i64) -> bool {
+        self.spec.source_topic.is_some() && self.end.is_some_and(|end| offset >= end)
     }
 
     /// Where the topic ended at the start.

@@ -44,6 +44,8 @@ pub(crate) struct StreamTask {
     collector: Rc<RefCell<dyn RecordCollector>>,
     /// The changelog of each store, by place.
     changelogs: Vec<Option<TopicHandle>>,
+    /// The stores whose changelog is an input: their places and topics.
+    source_changelogs: Vec<(usize, Arc<str>)>,
     closers: Vec<Rc<dyn Close>>,
     punctuated: Vec<Rc<dyn Punctuate>>,
     /// Whether records were processed since the last commit.
@@ -70,6 +72,9 @@ impl StreamTask {
         let used = graph.stores_of(id.subtopology);
         let specs = graph.stores.iter().filter(|spec| used.contains(&spec.name));
         let specs = specs.map(|spec| (spec.clone(), ChangelogTopic::name_of(app, spec)));
+        let specs: Vec<_> = specs.collect();
+        let source_topics = specs.iter().map(|(spec, _)| spec.source_topic.clone());
+        let source_topics: Vec<Option<Arc<str>>> = source_topics.collect();
         let stores = StoreSet::open(app, specs, backends, plan.rules.compatibility, budget)?;
         let instantiate =
             AssertUnwindSafe(|| graph.instantiate(id.subtopology, &context, &stores, &collector));
@@ -86,8 +91,16 @@ impl StreamTask {
         }
         let changelogs = stores
             .changelogs()
-            .map(|changelog| changelog.map(|topic| collector.borrow_mut().topic(topic)))
+            .zip(&source_topics)
+            .map(|(changelog, source)| {
+                // What is an input is not written.
+                let changelog = changelog.filter(|_| source.is_none())?;
+                Some(collector.borrow_mut().topic(changelog))
+            })
             .collect();
+        let numbered = source_topics.into_iter().enumerate();
+        let source_changelogs =
+            numbered.filter_map(|(place, topic)| Some((place, topic?))).collect();
         let group = PartitionGroup::new(inputs);
         Ok(StreamTask {
             context,
@@ -95,6 +108,7 @@ impl StreamTask {
             stores,
             collector,
             changelogs,
+            source_changelogs,
             closers,
             punctuated,
             dirty: false,
@@ -276,7 +290,15 @@ impl StreamTask {
 
     /// The last step of a commit: what Kafka has confirmed goes to the engines.
     pub(crate) fn committed(&mut self, changelog_offsets: &[Option<i64>]) -> Result<()> {
-        let committed = self.stores.commit(changelog_offsets);
+        let mut offsets = changelog_offsets.to_vec();
+        for (place, topic) in &self.source_changelogs {
+            let mut inputs = self.group.inputs();
+            let input = inputs.find(|input| **input.topic() == **topic);
+            if let Some(offset) = offsets.get_mut(*place) {
+                *offset = input.map(|input| input.position().0).filter(|offset| *offset >= 0);
+            }
+        }
+        let committed = self.stores.commit(&offsets);
         committed.map_err(|error| error.context(format!("task {}", self.id())))
     }
 

@@ -63,7 +63,8 @@ impl ChangelogTopic {
 
     /// The name of a store's changelog, if it has one.
     pub(crate) fn name_of(application_id: &str, store: &StoreSpec) -> Option<Arc<str>> {
-        store.logging.as_ref().map(|_| changelog_name(application_id, &store.name))
+        let own = || store.logging.as_ref().map(|_| changelog_name(application_id, &store.name));
+        store.source_topic.clone().or_else(own)
     }
 }
 

@@ -7,6 +7,7 @@ use super::node::{
 };
 use super::optimize::{Layout, Optimizations};
 use crate::error::{Error, Result};
+use crate::state::StoreSpec;
 use crate::topology::{NodeKind, RepartitionTopic, Topology, TopologyBuilder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -67,9 +68,7 @@ pub(super) fn lower(plan: &Plan, optimizations: Optimizations) -> Result<Topolog
             }
             PlanKind::TableJoin(join) => add_table_join(&mut builder, node, join, &parents),
         };
-        if let Some(store) = node.own_store() {
-            builder.add_own_store(output, store);
-        }
+        add_own_store(&mut builder, node, kind, output, optimizations);
         if node.sends_old_values() {
             builder.send_old_values(output);
         }
@@ -94,6 +93,33 @@ fn copartition(builder: &mut TopologyBuilder, plan: &Plan, layout: &Layout) {
                 builder.add_copartition(topics, "a table and the messages of its join");
             }
         }
+    }
+}
+
+/// Adds the store that only this node has.
+fn add_own_store(
+    builder: &mut TopologyBuilder,
+    node: &PlanNode,
+    kind: &PlanKind,
+    output: usize,
+    optimizations: Optimizations,
+) {
+    let Some(store) = node.own_store() else { return };
+    match source_changelog(kind).filter(|_| optimizations.reuse_source_topics) {
+        Some(topic) => {
+            let store = StoreSpec { source_topic: Some(topic), logging: None, ..store.clone() };
+            builder.add_own_store(output, &store);
+        }
+        None => builder.add_own_store(output, store),
+    }
+}
+
+/// The topic that has all that a table's store has.
+fn source_changelog(kind: &PlanKind) -> Option<Arc<str>> {
+    let PlanKind::TableSource(table) = kind else { return None };
+    match &table.source.1 {
+        NodeKind::Source(source) => source.topics.first().cloned(),
+        _ => None,
     }
 }
 

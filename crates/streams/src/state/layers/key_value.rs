@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::processor::RecordContext;
 use crate::record::Headers;
 use crate::state::engine::{Direction, Engine, EngineEntries, KeyRange, Write};
+use crate::state::kind::StoreKind;
 use crate::state::spec::StoreSpec;
 use byteview::ByteView;
 use std::iter::Peekable;
@@ -21,6 +22,10 @@ pub(crate) struct KeyValueLayers {
     buffer: WriteBuffer,
     engine: Box<dyn Engine>,
     logs_headers: bool,
+    /// Whether a changelog of the last writes is told of a key that came and went since the last commit.
+    logs_void: bool,
+    /// For stores that are walked from the beginning: no entry has a smaller key. Whoever writes one says so here.
+    pub(crate) walked_from: ByteView,
     /// Set by the operator that forwards the store's changes.
     pub(crate) listener: Option<FlushListener>,
     /// Whether a change carries the value before it.
@@ -41,6 +46,8 @@ impl KeyValueLayers {
             buffer: WriteBuffer::new(budget.read_cache.clone(), engine.is_empty()?),
             engine,
             logs_headers: spec.logs_headers,
+            logs_void: spec.kind != StoreKind::JoinList,
+            walked_from: ByteView::default(),
             listener: None,
             sends_old_values: false,
         })
@@ -110,7 +117,8 @@ impl KeyValueLayers {
     /// What is committed, in the order of keys; what is written since then, [`Self::uncommitted_after`] tells. For stores without a
     /// record cache that are walked from the beginning again and again, and seldom far.
     pub(crate) fn committed(&self) -> Result<EngineEntries> {
-        self.engine.range(&(Bound::Unbounded, Bound::Unbounded), Direction::Forward)
+        let from = Bound::Included(self.walked_from.clone());
+        self.engine.range(&(from, Bound::Unbounded), Direction::Forward)
     }
 
     /// The first write since the last commit whose key comes after this one.
@@ -165,7 +173,8 @@ impl StoreLayers for KeyValueLayers {
         let Some(changelog) = &mut self.changelog else { return Ok(()) };
         if changelog.mode == LogMode::LastPerCommit {
             let headers = Headers::new();
-            for write in self.buffer.uncommitted() {
+            let tells = self.logs_void;
+            for write in self.buffer.uncommitted().filter(|write| tells || !write.is_void) {
                 let value = write.value.map(|value| &value[..]);
                 let (value, timestamp) = changelog.record(value, write.timestamp);
                 append(LogRecord { key: write.key, value, timestamp, headers: &headers })?;

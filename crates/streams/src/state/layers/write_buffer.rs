@@ -22,6 +22,8 @@ struct Entry {
     /// Whether there is a value; else the key is absent.
     exists: bool,
     uncommitted: bool,
+    /// The engine has no such key, for certain.
+    lacking: bool,
     /// The time of the record that wrote it, while it is not committed.
     timestamp: i64,
 }
@@ -29,7 +31,13 @@ struct Entry {
 impl Entry {
     fn new(value: Option<ByteView>) -> Self {
         let exists = value.is_some();
-        Entry { value: value.unwrap_or_default(), exists, uncommitted: false, timestamp: 0 }
+        let value = value.unwrap_or_default();
+        Entry { value, exists, uncommitted: false, lacking: !exists, timestamp: 0 }
+    }
+
+    /// Whether it was written and deleted again since the last commit: nobody below ever heard of it.
+    fn is_void(&self) -> bool {
+        self.lacking && !self.exists
     }
 
     fn value(&self) -> Option<&ByteView> {
@@ -42,6 +50,8 @@ pub(super) struct Uncommitted<'a> {
     pub(super) key: &'a ByteView,
     pub(super) value: Option<&'a ByteView>,
     pub(super) timestamp: i64,
+    /// It was written and deleted again since the last commit.
+    pub(super) is_void: bool,
 }
 
 pub(super) struct WriteBuffer {
@@ -86,13 +96,16 @@ impl WriteBuffer {
     }
 
     pub(super) fn put(&mut self, key: &[u8], value: Option<ByteView>, timestamp: i64) {
-        let entry = Entry { uncommitted: true, timestamp, ..Entry::new(value) };
+        let lacking = self.holds_all;
+        let mut entry = Entry { uncommitted: true, lacking, timestamp, ..Entry::new(value) };
         let new_size = size(key, &entry);
         self.grow(new_size);
         self.uncommitted_bytes += new_size;
         let place = match self.entries.touch(key) {
             Some(place) => {
-                let old = std::mem::replace(self.entries.get_mut(place), entry);
+                let known = self.entries.get_mut(place);
+                entry.lacking = known.lacking;
+                let old = std::mem::replace(known, entry);
                 let old_size = size(key, &old);
                 self.shrink(old_size);
                 if old.uncommitted {
@@ -134,7 +147,7 @@ impl WriteBuffer {
         self.uncommitted.iter().map(|&place| {
             let entry = entries.get(place);
             let (key, timestamp) = (entries.key(place), entry.timestamp);
-            Uncommitted { key, value: entry.value(), timestamp }
+            Uncommitted { key, value: entry.value(), timestamp, is_void: entry.is_void() }
         })
     }
 
@@ -185,7 +198,10 @@ impl WriteBuffer {
             let key = self.entries.key(place).clone();
             let entry = self.entries.get_mut(place);
             entry.uncommitted = false;
-            writes.push((key, entry.value().cloned()));
+            if !entry.is_void() {
+                writes.push((key, entry.value().cloned()));
+            }
+            entry.lacking = !entry.exists;
             self.entries.unpin(place);
         }
         self.uncommitted.clear();
@@ -234,7 +250,7 @@ mod tests {
     fn writes_are_read_at_once_and_leave_sorted() {
         let mut backend = MemoryBackend::default();
         let engine = backend.engine("s").expect("engine");
-        let mut buffer = WriteBuffer::new(Budget::new(1 << 20), true);
+        let mut buffer = WriteBuffer::new(Budget::new(1 << 20), false);
         buffer.put(b"y", Some("1".into()), 5);
         buffer.put(b"x", Some("2".into()), 6);
         buffer.put(b"y", None, 7);
@@ -291,6 +307,26 @@ mod tests {
         assert_eq!(buffer.get(&*engine, b"x").expect("get"), Some("2".into()));
     }
 
+    /// Of a key that comes and goes between two commits nobody hears, unless the engine may have it.
+    #[test]
+    fn what_came_and_went_is_not_told() {
+        let mut backend = MemoryBackend::default();
+        let engine = backend.engine("s").expect("engine");
+        let mut buffer = WriteBuffer::new(Budget::new(1 << 20), false);
+        assert_eq!(buffer.get(&*engine, b"a").expect("get"), None);
+        for (key, value) in [("a", Some("1")), ("a", None), ("b", Some("1")), ("b", None)] {
+            buffer.put(key.as_bytes(), value.map(Into::into), 0);
+        }
+        let told: Vec<bool> = buffer.uncommitted().map(|write| !write.is_void).collect();
+        assert_eq!(told, [false, true]);
+        assert_eq!(text(&buffer.take_writes()), "b=None");
+        buffer.put(b"a", Some("2".into()), 0);
+        assert_eq!(text(&buffer.take_writes()), "a=2");
+        buffer.put(b"a", None, 0);
+        buffer.put(b"b", None, 0);
+        assert_eq!(text(&buffer.take_writes()), "a=None");
+    }
+
     /// The order by key, once made, keeps up with what is written.
     #[test]
     fn ranges_see_what_is_written_after_the_first() {
@@ -317,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_write_after_a_look_at_the_order_finds_its_place() {
-        let mut buffer = WriteBuffer::new(Budget::new(1 << 20), true);
+        let mut buffer = WriteBuffer::new(Budget::new(1 << 20), false);
         for key in ["b", "d"] {
             buffer.put(key.as_bytes(), None, 0);
         }

@@ -178,3 +178,55 @@ fn a_suppression_buffer_comes_back_from_its_changelog() {
     assert_eq!(read.iter().map(text).collect::<Vec<_>>(), ["a=2", "b=1"]);
     running.close(PATIENCE).expect("closes");
 }
+
+/// With `reuse.ktable.source.topics` a table's topic is its changelog: nothing is written twice, and a lost store comes from it, as
+/// far as it was processed.
+#[test]
+fn a_table_comes_back_from_its_own_topic() {
+    let mut kafka = Kafka::shared();
+    let (stream, table, out) =
+        (kafka.topic("stream", 1), kafka.topic("table", 1), kafka.topic("out", 1));
+    let application = unique("reuse");
+    let dir = tempfile::tempdir().expect("a directory");
+    let bootstrap = kafka.bootstrap.clone();
+    let settings = |name: &str| {
+        config(&application, &bootstrap, &dir.path().join(name))
+            .set("topology.optimization", "reuse.ktable.source.topics")
+            .expect("set")
+    };
+    let topology = || {
+        let builder = StreamsBuilder::new();
+        let names = builder.table(
+            table.as_str(),
+            Consumed::<String, String>::new(),
+            Materialized::named("names"),
+        );
+        builder
+            .stream(stream.as_str(), Consumed::<String, String>::new())
+            .left_join_table(
+                &names,
+                |s, t| format!("{s}+{}", t.map_or("nothing", String::as_str)),
+                Joined::new(),
+            )
+            .to(out.as_str(), Produced::new());
+        builder.build_with(&settings("any")).expect("builds")
+    };
+    let running = start(topology(), settings("one"));
+    kafka.write(&table, 1, [("a", "1"), ("b", "1"), ("a", "2")]);
+    kafka.committed_until(&application, |committed| committed.values().sum::<i64>() >= 3);
+    running.close(PATIENCE).expect("closes");
+    let changelog = format!("{application}-names-changelog");
+    let described = kafka.client().describe_topics(vec![changelog.as_str().into()]);
+    for (_, description) in described.wait(PATIENCE).expect("described") {
+        assert!(description.is_err(), "{changelog} is not needed");
+    }
+    for (place, name) in ["one", "elsewhere"].into_iter().enumerate() {
+        let running = start(topology(), settings(name));
+        kafka.write(&stream, 1, [("a", "x"), ("b", "y")]);
+        let wanted = 2 * (place + 1);
+        let read = kafka.read_until(&out, 1, |read| read.len() >= wanted);
+        let last: Vec<String> = read[wanted - 2..].iter().map(text).collect();
+        assert_eq!(last, ["a=x+2", "b=y+1"], "{name}");
+        running.close(PATIENCE).expect("closes");
+    }
+}

@@ -189,7 +189,7 @@ fn windows_sessions_and_versions_are_there_after_a_restart() {
         let supplier = move |ctx: &mut InitContext<'_>| {
             Ok(Keep(ctx.store(&windows)?, ctx.store(&sessions)?, ctx.store(&versions)?))
         };
-        builder.stream("in", Consumed::<String, i64>::new()).process(supplier, stores);
+        let _ = builder.stream("in", Consumed::<String, i64>::new()).process(supplier, stores);
         builder.build().expect("builds")
     };
     let pipe = |driver: &mut TopologyTestDriver, at: i64, value: i64| {

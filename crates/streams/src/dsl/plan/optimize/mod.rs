@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 /// The optimizations that are wanted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Optimizations {
+    /// The topic of a table is its changelog.
+    pub(crate) reuse_source_topics: bool,
     /// Repartition topics that take the same records become one.
     pub(crate) merge_repartition_topics: bool,
     /// A stream that is joined with itself is stored once.
@@ -25,6 +27,7 @@ impl Optimizations {
         let wants =
             |name| setting.split(',').map(str::trim).any(|word| word == name || word == "all");
         Optimizations {
+            reuse_source_topics: wants("reuse.ktable.source.topics"),
             merge_repartition_topics: wants("merge.repartition.topics"),
             single_store_self_join: wants("single.store.self.join"),
         }
