@@ -63,9 +63,8 @@ impl Rounds {
         let settings = config(&self.application, &self.kafka.bootstrap, &self.state());
         let running = start(builder.build().expect("builds"), settings);
         let written = self.written;
-        let committed = |offsets: &std::collections::BTreeMap<_, i64>| {
-            offsets.values().sum::<i64>() >= written
-        };
+        let committed =
+            |offsets: &std::collections::BTreeMap<_, i64>| offsets.values().sum::<i64>() >= written;
         self.kafka.committed_until(&self.application, committed);
         running.close(PATIENCE).expect("closes");
         self.starts += 1;
@@ -95,7 +94,9 @@ impl Rounds {
 type Results = KStream<String, Option<String>>;
 
 fn grouped(builder: &StreamsBuilder, topics: &[String; 2]) -> KGroupedStream<String, String> {
-    builder.stream(topics[0].as_str(), Consumed::<String, String>::new()).group_by_key(Grouped::new())
+    builder
+        .stream(topics[0].as_str(), Consumed::<String, String>::new())
+        .group_by_key(Grouped::new())
 }
 
 /// The windows' start, from the base on.
@@ -193,8 +194,9 @@ fn p06_duplicates_all_join_after_a_restart() {
         for in_memory in [false, true] {
             let mut rounds = Rounds::new(restart);
             let topology = move |builder: &StreamsBuilder, topics: &[String; 2]| {
-                let stream =
-                    |topic: &String| builder.stream(topic.as_str(), Consumed::<String, String>::new());
+                let stream = |topic: &String| {
+                    builder.stream(topic.as_str(), Consumed::<String, String>::new())
+                };
                 let windows = JoinWindows::of(millis(10)).grace(millis(1000));
                 let joined = StreamJoined::new();
                 let joined = if in_memory { joined.in_memory() } else { joined };
@@ -207,9 +209,7 @@ fn p06_duplicates_all_join_after_a_restart() {
             rounds.round(topology, "l a L3 5\n r a R 6");
             rounds.check("a=L1+R\n a=L2+R\n a=L3+R");
             rounds.round(topology, "l a L4 5\n r a R 6");
-            rounds.check(
-                "a=L1+R\n a=L2+R\n a=L3+R\n a=L4+R\n a=L1+R\n a=L2+R\n a=L3+R\n a=L4+R",
-            );
+            rounds.check("a=L1+R\n a=L2+R\n a=L3+R\n a=L4+R\n a=L1+R\n a=L2+R\n a=L3+R\n a=L4+R");
         }
     }
 }

@@ -150,7 +150,8 @@ impl Run {
     fn committed(&mut self, case: &Case) -> i64 {
         let committed = self.kafka.committed(&application(&self.name, case));
         let inputs = ["a", "b"].map(|topic| format!("{}-{topic}", self.name));
-        let of_input = committed.iter().filter(|(place, _)| inputs.contains(&place.topic.to_string()));
+        let of_input =
+            committed.iter().filter(|(place, _)| inputs.contains(&place.topic.to_string()));
         of_input.map(|(_, offset)| offset).sum()
     }
 
@@ -159,9 +160,13 @@ impl Run {
     }
 
     /// The results of a topology, once they are as expected; or after a while what is there.
-    fn results(&self, case: &Case, is_expected: impl Fn(&Results) -> bool) -> Results {
+    fn results(
+        &self,
+        case: &Case,
+        deadline: Duration,
+        is_expected: impl Fn(&Results) -> bool,
+    ) -> Results {
         let clock = SystemClock::new();
-        let deadline = clock.now() + Duration::from_secs(60);
         let (mut results, mut seen) = (Results::new(), 0);
         self.kafka.read_until(&output(&self.name, case), PARTITIONS, |read| {
             for record in &read[seen..] {
@@ -215,9 +220,6 @@ fn killed_applications_give_the_results_of_uninterrupted_ones() {
     let mut run = Run::new();
     run.killed_in_the_middle();
     for case in &CASES {
-        let c = run.kafka.committed(&application(&run.name, case)); eprintln!("{} {c:?}", case.name);
-    }
-    for case in &CASES {
         let committed = run.committed(case);
         assert!(0 < committed && committed < Run::all(case), "{}: {committed}", case.name);
     }
@@ -230,11 +232,14 @@ fn killed_applications_give_the_results_of_uninterrupted_ones() {
     run.state = tempfile::tempdir().expect("a directory");
     let process = run.start("");
     let mut wrong = String::new();
+    let deadline = SystemClock::new().now() + Duration::from_secs(60);
     for case in &CASES {
         let expected = expected(case, &run.a, &run.b);
         assert!(expected.len() > 20, "{}: {} keys", case.name, expected.len());
-        let found = run.results(case, |found| differences(case, &expected, found).is_empty());
+        let found =
+            run.results(case, deadline, |found| differences(case, &expected, found).is_empty());
         let differences = differences(case, &expected, &found);
+        eprintln!("{} {:?}", case.name, SystemClock::new().now());
         if !differences.is_empty() {
             wrong += &format!("\n{}:{}", case.name, differences.concat());
         }

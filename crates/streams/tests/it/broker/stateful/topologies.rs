@@ -157,9 +157,10 @@ fn hopping(site: &Site) -> Result<Topology> {
     let builder = StreamsBuilder::new();
     let grouped = site.grouped(&builder, &site.a);
     let windows = TimeWindows::of(millis(120)).advance_by(millis(40)).grace(millis(50));
-    let reduced = grouped
-        .windowed_by(windows)
-        .reduce(|one, two| if number(&one) < number(&two) { two } else { one }, Materialized::new());
+    let reduced = grouped.windowed_by(windows).reduce(
+        |one, two| if number(&one) < number(&two) { two } else { one },
+        Materialized::new(),
+    );
     let shown = reduced.map_values(|value| value.unwrap_or_default());
     site.show("hopping", &shown);
     let on_close = grouped.windowed_by(windows).emit_strategy(EmitStrategy::OnWindowClose);
