@@ -111,6 +111,12 @@ pub const KEYS: &[ConfigKey] = &[
         "0",
         "Least time in ms of the wall clock between two looks for final results of windows and joins; default with compatibility = java-4.4: 1000.",
     ),
+    choice(
+        "ensure.explicit.internal.resource.naming",
+        &["true", "false"],
+        "false",
+        "Whether StreamsBuilder::build_with refuses stores and internal topics that were not given a name.",
+    ),
     number("fetch.max.bytes", 1 << 10, MAX_INT, "52428800", "Bytes that one fetch may bring."),
     number(
         "fetch.max.wait.ms",

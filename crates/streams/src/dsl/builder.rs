@@ -191,14 +191,35 @@ impl StreamsBuilder {
         self.plan.lower(Optimizations::default())
     }
 
-    /// The same with the optimizations that the setting `topology.optimization` asks for: with `all`, repartition topics that take the
-    /// same records become one, a stream that is joined with itself is stored once, and the topic of a table is its changelog (keep
-    /// it compacted). That changes names, topics and state: decide it before the first start.
+    /// The same as two settings want it.
+    ///
+    /// `topology.optimization`: with `all`, repartition topics that take the same records become one, and a stream that is joined with
+    /// itself is stored once. That changes names, topics and state: decide it before the first start.
+    ///
+    /// `ensure.explicit.internal.resource.naming`: with `true`, stores and internal topics that were not given a name are a mistake.
+    /// Names that are made of numbers move when the topology changes.
+    ///
+    /// ```
+    /// use kstreams::prelude::*;
+    ///
+    /// let builder = StreamsBuilder::new();
+    /// let words = builder.stream("words", Consumed::<String, String>::new());
+    /// words.group_by(|_, word| word.clone(), Grouped::new()).count(Materialized::new()).to_stream();
+    /// let config = StreamsConfig::new("app", "localhost:9092").set("ensure.explicit.internal.resource.naming", "true")?;
+    /// let error = builder.build_with(&config).unwrap_err().to_string();
+    /// assert!(error.contains("store KSTREAM-AGGREGATE-STATE-STORE-0000000002 with its changelog"));
+    /// # Ok::<(), kstreams::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// As [`Self::build`].
+    /// As [`Self::build`], and when something has no name that has to have one.
     pub fn build_with(&self, config: &StreamsConfig) -> Result<Topology> {
-        self.plan.lower(Optimizations::of(config.get("topology.optimization").unwrap_or_default()))
+        let setting = config.get("topology.optimization").unwrap_or_default();
+        let topology = self.plan.lower(Optimizations::of(setting))?;
+        if config.get("ensure.explicit.internal.resource.naming") == Some("true") {
+            topology.graph().check_named()?;
+        }
+        Ok(topology)
     }
 }
 

@@ -229,7 +229,7 @@ impl TaskContext {
     /// on one `state` share it, so that none closes what another still takes. Java 4.4 has one for each node, and forgets it.
     pub(crate) fn observed_time(&self, state: &str, node: &str) -> Rc<Cell<i64>> {
         match self.rules.compatibility {
-            Compatibility::Correct => self.progress.time(&format!("time:{state}")),
+            Compatibility::Correct => self.progress.own_time(state),
             Compatibility::Java44 => self.progress.passing_time(node, -1),
         }
     }

@@ -1,5 +1,6 @@
 //! The rule for names that become topic, store or node names.
 
+use super::Graph;
 use crate::error::{Error, Result};
 
 const LENGTH_MAX: usize = 249;
@@ -20,6 +21,38 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
         return Ok(());
     };
     Err(Error::topology(format!("the {what} name {name:?} {problem}")))
+}
+
+/// Whether a store or topic was named by a number: such a name moves when the topology changes.
+fn is_generated(name: &str) -> bool {
+    let is_number = |part: &str| part.len() == 10 && part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_ours = ["KSTREAM-", "KTABLE-", "COGROUPKSTREAM-"].iter().any(|p| name.starts_with(p))
+        || name.contains("-STATE-STORE-");
+    is_ours && name.split('-').any(is_number)
+}
+
+impl Graph {
+    /// Refuses what was not given a name.
+    pub(crate) fn check_named(&self) -> Result<()> {
+        let stores = self.stores.iter().filter(|store| is_generated(&store.name));
+        let (logged, unlogged): (Vec<_>, Vec<_>) =
+            stores.partition(|store| store.logging.is_some());
+        let repartition = self.repartition_topics.keys().filter(|topic| is_generated(topic));
+        let mut unnamed: Vec<String> = Vec::new();
+        unnamed
+            .extend(logged.iter().map(|store| format!("store {} with its changelog", store.name)));
+        unnamed.extend(unlogged.iter().map(|store| format!("store {}", store.name)));
+        unnamed.extend(repartition.map(|topic| format!("repartition topic {topic}")));
+        if unnamed.is_empty() {
+            return Ok(());
+        }
+        let message = format!(
+            "ensure.explicit.internal.resource.naming is set, and no name was given to: {}; name them by Materialized, Grouped, \
+             Repartitioned, Joined, StreamJoined or TableJoined",
+            unnamed.join(", ")
+        );
+        Err(Error::topology(message))
+    }
 }
 
 #[cfg(test)]

@@ -121,3 +121,28 @@ fn a_handle_of_another_topology() {
     let error = topology.build().expect_err("a mistake").to_string();
     assert!(error.contains("a parent of node sink is of another topology"), "{error}");
 }
+
+#[test]
+fn names_can_be_required() {
+    let required = || {
+        let config = StreamsConfig::new("app", "unused:1");
+        config.set("ensure.explicit.internal.resource.naming", "true").expect("a setting")
+    };
+    let builder = StreamsBuilder::new();
+    let (l, r) = (
+        builder.stream("l", Consumed::<String, String>::new()),
+        builder.stream("r", Consumed::<String, String>::new()),
+    );
+    let windows = JoinWindows::of(seconds(1));
+    let joined = l.left_join(&r, |l, _| l.clone(), windows, StreamJoined::new());
+    let counted = joined.group_by(|_, v| v.clone(), Grouped::new());
+    counted.count(Materialized::named("named")).to_stream().to("out", Produced::new());
+    let error = builder.build_with(&required()).expect_err("not named").to_string();
+    for name in
+        ["JOINTHIS-0000000004-store", "OUTEROTHER-0000000005-store", "OUTERSHARED-0000000004"]
+    {
+        assert!(error.contains(name), "{error}");
+    }
+    assert!(!error.contains("named-"), "{error}");
+    assert!(builder.build().is_ok());
+}
