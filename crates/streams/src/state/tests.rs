@@ -158,7 +158,7 @@ impl<S: StoreType> Bench<S> {
     fn rows(&mut self) -> usize {
         self.store = None;
         let mut backends = self.set.take().expect("open").into_backends();
-        let engine = backends.engine(&self.token.spec).expect("an engine");
+        let engine = backends.engine(self.token.spec).expect("an engine");
         let rows = engine.range(&(Bound::Unbounded, Bound::Unbounded), Direction::Forward);
         let count = rows.expect("rows").count();
         drop(engine);

@@ -42,8 +42,10 @@ impl Barrier {
             {
                 tracing::info!("{MIDDLE}");
             }
-            while number >= middle {
-                std::thread::park();
+            if number >= middle {
+                loop {
+                    std::thread::park();
+                }
             }
         })
     }

@@ -161,7 +161,7 @@ fn hopping(site: &Site) -> Result<Topology> {
         |one, two| if number(&one) < number(&two) { two } else { one },
         Materialized::new(),
     );
-    let shown = reduced.map_values(|value| value.unwrap_or_default());
+    let shown = reduced.map_values(Option::unwrap_or_default);
     site.show("hopping", &shown);
     let on_close = grouped.windowed_by(windows).emit_strategy(EmitStrategy::OnWindowClose);
     site.show("closed", &on_close.aggregate(|| 0, mix, Materialized::named("closed")));
