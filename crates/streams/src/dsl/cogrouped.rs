@@ -3,7 +3,7 @@
 use super::aggregations::folding;
 use super::grouped::KGroupedStream;
 use super::options::{EmitStrategy, Materialized};
-use super::plan::{OldValues, PlanId, PlanKind, PlanRef, TableFacts, prefix};
+use super::plan::{OldValues, PlanId, PlanKind, PlanRef, TableFacts, WindowClosing, prefix};
 use super::session_windowed::{merging, session_kind, session_store, session_windowed_table};
 use super::table::{KTable, table_token};
 use super::time_windowed::{TimeWindowing, time_windowed_table};
@@ -219,7 +219,7 @@ impl<K: Clone + 'static, A: Clone + 'static> CogroupedKStream<K, A> {
         &self,
         name: Option<&str>,
         store: &StoreSpec,
-        grace: Option<i64>,
+        closing: Option<WindowClosing>,
         kind: impl Fn(&dyn Input<K, A>) -> Option<NodeKind>,
     ) -> Option<PlanId>
     where
@@ -235,8 +235,8 @@ impl<K: Clone + 'static, A: Clone + 'static> CogroupedKStream<K, A> {
             let kind = PlanKind::Table(kind(&**input)?, vec![store.clone()]);
             let facts = TableFacts::new(OldValues::Aggregate);
             let node = plan.add_table(name, kind, vec![*parent], facts);
-            if let Some(grace) = grace {
-                plan.set_grace(node, grace);
+            if let Some(closing) = closing {
+                plan.set_closing(node, closing);
             }
             aggregates.push(node);
         }
@@ -322,9 +322,9 @@ impl<K: Clone + 'static, A: Clone + 'static> TimeWindowedCogroupedKStream<K, A> 
         let token = windows.store(plan, &store, &materialized, serdes);
         let init: Initializer<A> = Arc::new(initializer);
         let kinds = |input: &dyn Input<K, A>| input.aggregate_in_windows(&init, windows, token);
-        let (name, grace) = (materialized.node.as_deref(), Some(windows.grace()));
+        let (name, closing) = (materialized.node.as_deref(), Some(windows.closing()));
         let node =
-            self.cogrouped.merged::<(TimeWindowed<K>, Change<A>)>(name, token.spec, grace, kinds);
+            self.cogrouped.merged::<(TimeWindowed<K>, Change<A>)>(name, token.spec, closing, kinds);
         match node {
             Some(node) => {
                 time_windowed_table(plan, node, (windows.size(), token), materialized.name)
@@ -367,10 +367,10 @@ impl<K: Clone + 'static, A: Clone + 'static> SessionWindowedCogroupedKStream<K, 
         let init: Initializer<A> = initializer;
         let kinds =
             |input: &dyn Input<K, A>| input.aggregate_in_sessions(&init, windows, &merger, token);
-        let (name, grace) = (materialized.node.as_deref(), Some(windows.kept()));
+        let (name, closing) = (materialized.node.as_deref(), Some(windows.closing()));
         let node = self
             .cogrouped
-            .merged::<(SessionWindowed<K>, Change<A>)>(name, token.spec, grace, kinds);
+            .merged::<(SessionWindowed<K>, Change<A>)>(name, token.spec, closing, kinds);
         match node {
             Some(node) => session_windowed_table(plan, node, token, materialized.name),
             None => KTable::void(plan.clone(), self.cogrouped.node),

@@ -188,7 +188,7 @@ impl<K: Clone + 'static, V: Clone + 'static> SessionWindowedKStream<K, V> {
         let kind = session_kind(self.windows, self.emit, (grouping, aggregation, merger), token);
         let facts = TableFacts::with_store(OldValues::Aggregate, token.spec.clone(), true);
         let node = plan.add_table(name, PlanKind::Table(kind, Vec::new()), vec![parent], facts);
-        plan.set_grace(node, self.windows.kept());
+        plan.set_closing(node, self.windows.closing());
         session_windowed_table(plan, node, token, materialized.name)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::grouped_table::KGroupedTable;
 use super::options::{Grouped, Suppressed};
-use super::plan::{OldValues, PlanKind, TableFacts, prefix};
+use super::plan::{OldValues, PlanKind, TableFacts, WindowClosing, prefix};
 use super::table::{KTable, table_kind};
 use crate::error::BoxError;
 use crate::operators::{Change, GroupSerdes, Suppression, suppress, suppress_view, table_group};
@@ -88,8 +88,11 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
             return KTable::void(plan.clone(), self.node);
         }
         let wait = match suppressed.wait {
-            Some(wait) => Some(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)),
-            None => plan.window_grace(self.node),
+            Some(wait) => {
+                let grace = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
+                Some(WindowClosing { grace, with_end: false })
+            }
+            None => plan.window_closing(self.node),
         };
         let Some(wait) = wait else {
             plan.fail(&format!(
@@ -113,7 +116,8 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
             StoreToken::new(spec, KeyValueSerdes { key: key.clone(), value: value.clone() });
         let suppression = Suppression {
             time: suppressed.time,
-            wait,
+            wait: wait.grace,
+            waits_longer: wait.with_end,
             records_max: suppressed.records_max,
             bytes_max: suppressed.bytes_max,
             when_full: suppressed.when_full,

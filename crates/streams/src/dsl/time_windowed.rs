@@ -3,7 +3,7 @@
 use super::aggregations::{counting, folding, reducing};
 use super::grouped::KGroupedStream;
 use super::options::{EmitStrategy, Materialized};
-use super::plan::{OldValues, PlanId, PlanKind, PlanRef, TableFacts, prefix};
+use super::plan::{OldValues, PlanId, PlanKind, PlanRef, TableFacts, WindowClosing, prefix};
 use super::table::KTable;
 use super::windows::{SlidingWindows, Windows};
 use crate::error::BoxError;
@@ -71,10 +71,14 @@ impl TimeWindowing {
         }
     }
 
-    pub(super) fn grace(&self) -> i64 {
+    pub(super) fn closing(&self) -> WindowClosing {
         match self {
-            TimeWindowing::Fixed(windows) => windows.grace(),
-            TimeWindowing::Sliding(windows) => windows.grace,
+            TimeWindowing::Fixed(windows) => {
+                WindowClosing { grace: windows.grace(), with_end: false }
+            }
+            TimeWindowing::Sliding(windows) => {
+                WindowClosing { grace: windows.grace, with_end: true }
+            }
         }
     }
 
@@ -309,7 +313,7 @@ impl<K: Clone + 'static, V: Clone + 'static> TimeWindowedKStream<K, V> {
         let kind = self.windows.aggregate(grouping, aggregation, token, self.emit);
         let facts = TableFacts::with_store(OldValues::Aggregate, token.spec.clone(), true);
         let node = plan.add_table(name, PlanKind::Table(kind, Vec::new()), vec![parent], facts);
-        plan.set_grace(node, self.windows.grace());
+        plan.set_closing(node, self.windows.closing());
         time_windowed_table(plan, node, (self.windows.size(), token), materialized.name)
     }
 }

@@ -9,6 +9,7 @@ use super::emit_on_close::CloseEmitter;
 use super::{Aggregation, Change, Grouping, Outcome};
 use crate::processor::TaskContext;
 use crate::record::{Headers, Record};
+use crate::serde::SerdeRef;
 use crate::state::{SessionStore, StoreToken, TableChange};
 use crate::topology::erased::{Fault, NodeFactory, Output, Port, Receive, node_factory};
 use crate::windowed::{SessionWindowed, Window};
@@ -33,6 +34,7 @@ struct SessionAggregate<K, V, A, F> {
     grouping: Grouping<K, V>,
     rule: SessionRule,
     aggregation: Arc<F>,
+    result: SerdeRef<A>,
     merger: Merger<K, A>,
     store: SessionStore<K, A>,
     task: Rc<TaskContext>,
@@ -105,7 +107,7 @@ where
             }
         }
         let step = self.aggregation.step(&key, value, stored).map_err(failed)?;
-        let new = step.into_value();
+        let new = step.into_value(&self.result);
         let put = self.store.put_at(&key, session, new.as_ref(), timestamp, &headers);
         put.map_err(|error| Fault::at(&self.name, error))?;
         self.forward(&key, session, new, None)
@@ -193,6 +195,7 @@ where
             grouping: grouping.clone(),
             rule,
             aggregation: aggregation.clone(),
+            result: token.serdes.value.clone(),
             merger: merger.clone(),
             store,
             task,

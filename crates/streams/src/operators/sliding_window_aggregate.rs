@@ -13,6 +13,7 @@ use super::window_aggregate::Forwarding;
 use super::{Aggregation, Change, Grouping};
 use crate::processor::TaskContext;
 use crate::record::{Headers, Record};
+use crate::serde::SerdeRef;
 use crate::state::{StoreToken, TimestampedWindowStore};
 use crate::topology::erased::{Fault, NodeFactory, Port, Receive, node_factory};
 use crate::windowed::{TimeWindowed, Window};
@@ -34,6 +35,7 @@ struct SlidingWindowAggregate<K, V, A, F> {
     grouping: Grouping<K, V>,
     rule: SlidingRule,
     aggregation: Arc<F>,
+    result: SerdeRef<A>,
     store: TimestampedWindowStore<K, A>,
     task: Rc<TaskContext>,
     stream_time: Rc<Cell<i64>>,
@@ -233,7 +235,7 @@ where
         let (stored, stored_time) = stored.unzip();
         let old = stored.clone().filter(|_| self.forwarding.sends_old_values);
         let step = self.aggregation.step(&record.key, record.value.clone(), stored);
-        let new = step.map_err(|error| Fault::at(&self.name, error))?.into_value();
+        let new = step.map_err(|error| Fault::at(&self.name, error))?.into_value(&self.result);
         let timestamp = stored_time.map_or(record.timestamp, |time| time.max(record.timestamp));
         self.write(record, window, new, old, timestamp)
     }
@@ -322,6 +324,7 @@ where
             grouping: grouping.clone(),
             rule,
             aggregation: aggregation.clone(),
+            result: token.serdes.value.clone(),
             store,
             task,
             forwarding,

@@ -21,11 +21,11 @@ pub(crate) enum Step<A> {
     Delete,
 }
 
-impl<A> Step<A> {
-    /// The new value, if there is one.
-    pub(crate) fn into_value(self) -> Option<A> {
+impl<A: 'static> Step<A> {
+    /// The new value, if there is one: a table has no value that its serde writes as null.
+    pub(crate) fn into_value(self, serde: &SerdeRef<A>) -> Option<A> {
         match self {
-            Step::Put(new) => Some(new),
+            Step::Put(new) => Some(new).filter(|new| !serde.is_null(new)),
             Step::Delete => None,
         }
     }

@@ -4,6 +4,7 @@
 
 use super::Change;
 use super::table_view::{TableView, View, ViewRef};
+use crate::config::Compatibility;
 use crate::error::Result;
 use crate::processor::TaskContext;
 use crate::record::Record;
@@ -30,6 +31,9 @@ pub(crate) struct Suppression<K> {
     pub(crate) time: BufferTime<K>,
     /// How long after its time a change waits, in milliseconds of stream time.
     pub(crate) wait: i64,
+    /// Whether it goes only when more than that has passed: when exactly that has, its window still takes records. Java 4.4 does not
+    /// wait for that, and sends a second result if one comes.
+    pub(crate) waits_longer: bool,
     pub(crate) records_max: u64,
     pub(crate) bytes_max: u64,
     pub(crate) when_full: WhenFull,
@@ -60,7 +64,7 @@ impl<K: Clone + 'static, V: Clone + 'static> Receive<K, Change<V>> for Suppress<
         let change = (new.as_ref(), old.as_ref());
         let put = self.buffer.put(time, &key, change, (timestamp, &headers));
         put.map_err(|error| Fault::at(&self.name, error))?;
-        let ripe = self.stream_time.get() - self.suppression.wait;
+        let ripe = self.stream_time.get().saturating_sub(self.suppression.wait);
         while self.buffer.first_time().is_some_and(|first| first <= ripe) {
             self.release()?;
         }
@@ -126,10 +130,14 @@ where
     V: Clone + 'static,
 {
     node_factory(move |wiring| {
+        let mut suppression = suppression.clone();
+        if suppression.waits_longer && wiring.task().rules.compatibility == Compatibility::Correct {
+            suppression.wait = suppression.wait.saturating_add(1);
+        }
         Ok(Rc::new(Suppress {
             name: wiring.name().clone(),
             task: wiring.task().clone(),
-            suppression: suppression.clone(),
+            suppression,
             stream_time: wiring.task().observed_time(&token.spec.name, wiring.name()),
             buffer: wiring.init_context().store(&token)?,
             out: wiring.output()?,

@@ -7,6 +7,7 @@ use super::Change;
 use crate::error::Result;
 use crate::processor::InitContext;
 use crate::record::{Headers, Record};
+use crate::serde::SerdeRef;
 use crate::state::{
     KeyValueSerdes, PutResult, StoreSpec, StoreToken, TableChange, TimestampedKeyValueStore,
     VersionedKeyValueStore, VersionedRecord,
@@ -132,6 +133,7 @@ pub(crate) struct TableWriter<K, V> {
     /// The store forwards.
     is_cached: bool,
     sends_old_values: bool,
+    value: SerdeRef<V>,
     out: Rc<Output<K, Change<V>>>,
 }
 
@@ -151,7 +153,8 @@ impl<K: Clone + 'static, V: Clone + 'static> TableWriter<K, V> {
             }
             TableStore::Versioned(_) => false,
         };
-        Ok(TableWriter { name, store, is_cached, sends_old_values, out })
+        let value = token.serdes().value.clone();
+        Ok(TableWriter { name, store, is_cached, sends_old_values, value, out })
     }
 
     pub(crate) fn sends_old_values(&self) -> bool {
@@ -171,6 +174,8 @@ impl<K: Clone + 'static, V: Clone + 'static> TableWriter<K, V> {
     /// nowhere.
     pub(crate) fn write(&self, record: Record<K, Option<V>>, old: Option<V>) -> Result<(), Fault> {
         let Record { key, value: new, timestamp, headers } = record;
+        // A table has no value that its serde writes as null.
+        let new = new.filter(|new| !self.value.is_null(new));
         let put = self.store.put(&key, new.as_ref(), timestamp, &headers);
         let put = put.map_err(|error| Fault::at(&self.name, error))?;
         if self.is_cached || put == PutResult::NotPut {

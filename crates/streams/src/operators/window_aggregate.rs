@@ -7,6 +7,7 @@ use super::emit_on_close::CloseEmitter;
 use super::{Aggregation, Change, Grouping};
 use crate::processor::TaskContext;
 use crate::record::{Headers, Record};
+use crate::serde::SerdeRef;
 use crate::state::{StoreToken, TableChange, TimestampedWindowStore};
 use crate::topology::erased::{Fault, NodeFactory, Output, Port, Receive, node_factory};
 use crate::windowed::{TimeWindowed, Window};
@@ -33,6 +34,7 @@ struct WindowAggregate<K, V, A, F> {
     grouping: Grouping<K, V>,
     rule: WindowRule,
     aggregation: Arc<F>,
+    result: SerdeRef<A>,
     store: TimestampedWindowStore<K, A>,
     task: Rc<TaskContext>,
     stream_time: Rc<Cell<i64>>,
@@ -117,7 +119,7 @@ where
         let old = stored.clone().filter(|_| self.forwarding.sends_old_values);
         let step = self.aggregation.step(&key, value, stored).map_err(failed)?;
         let timestamp = stored_time.map_or(timestamp, |time| time.max(timestamp));
-        let new = step.into_value();
+        let new = step.into_value(&self.result);
         let put = self.store.put_at(&key, new.as_ref(), window.start, timestamp, &headers);
         put.map_err(|error| Fault::at(&self.name, error))?;
         if self.forwarding.is_done_elsewhere || self.emitter.is_some() {
@@ -225,6 +227,7 @@ where
             grouping: grouping.clone(),
             rule: rule.clone(),
             aggregation: aggregation.clone(),
+            result: token.serdes.value.clone(),
             store,
             task,
             forwarding,

@@ -4,10 +4,10 @@ mod answers;
 mod join_list;
 mod model;
 mod session;
-
 mod versioned;
 mod window;
 
+use super::engine::Direction;
 use super::layers::{Budget, LogRecord, StoreBudget};
 use super::restore_batch::{RestoreBatch, Restored};
 use super::spec::{StoreToken, StoreType};
@@ -15,6 +15,7 @@ use super::store_set::{StoreSet, TaskBackends};
 use crate::config::{Compatibility, OperatorRules};
 use crate::processor::{InitContext, TaskContext, TaskId};
 use crate::topology::erased::Fault;
+use std::ops::Bound;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -151,6 +152,18 @@ impl<S: StoreType> Bench<S> {
         bench.offset = offset;
         bench.reopen(backends);
         bench
+    }
+
+    /// How many rows the engine has, expired ones too.
+    fn rows(&mut self) -> usize {
+        self.store = None;
+        let mut backends = self.set.take().expect("open").into_backends();
+        let engine = backends.engine(self.token.spec).expect("an engine");
+        let rows = engine.range(&(Bound::Unbounded, Bound::Unbounded), Direction::Forward);
+        let count = rows.expect("rows").count();
+        drop(engine);
+        self.reopen(backends);
+        count
     }
 
     fn dropped(&self) -> u64 {

@@ -27,6 +27,15 @@ pub(crate) struct Read {
     pub(crate) value: Option<Vec<u8>>,
 }
 
+/// A record to write, with everything said.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Written<'a> {
+    pub(crate) partition: i32,
+    pub(crate) time: i64,
+    pub(crate) key: &'a str,
+    pub(crate) value: Option<&'a str>,
+}
+
 impl Read {
     pub(crate) fn count(&self) -> i64 {
         let value = self.value.as_deref().expect("a count");
@@ -37,7 +46,7 @@ impl Read {
 /// The wall clock in milliseconds. Kafka forgets a producer at a restart when its records are a day old by their own time, and with
 /// it what a retry had written already.
 #[expect(clippy::disallowed_methods, reason = "a real broker has a real clock")]
-fn wall_clock() -> i64 {
+pub(crate) fn wall_clock() -> i64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.expect("after 1970").as_millis() as i64
 }
@@ -109,6 +118,22 @@ impl Kafka {
         let handle = producer.partition(&TopicPartition::new(topic, partition));
         let (key, value) = (key.as_bytes(), value.as_bytes());
         producer.append(handle, wall_clock(), Some(key), Some(value), &[]).expect("appended");
+        producer.flush().wait(PATIENCE).expect("written");
+    }
+
+    /// Writes records, each to its partition.
+    pub(crate) fn write_records<'a>(
+        &mut self,
+        topic: &str,
+        records: impl IntoIterator<Item = Written<'a>>,
+    ) {
+        let config = ProducerConfig { buffer_memory: usize::MAX, ..ProducerConfig::default() };
+        let mut producer = self.client.producer(config);
+        for Written { partition, time, key, value } in records {
+            let handle = producer.partition(&TopicPartition::new(topic, partition));
+            let (key, value) = (Some(key.as_bytes()), value.map(str::as_bytes));
+            producer.append(handle, time, key, value, &[]).expect("appended");
+        }
         producer.flush().wait(PATIENCE).expect("written");
     }
 

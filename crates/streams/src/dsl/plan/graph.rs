@@ -1,7 +1,9 @@
 //! The plan while it is written: shared by all streams and tables of one builder.
 
 use super::names::{self, Names, RepartitionNames};
-use super::node::{Changes, KeyFilter, PlanId, PlanKind, PlanNode, RepartitionNode, SelfJoinPlan};
+use super::node::{
+    Changes, KeyFilter, PlanId, PlanKind, PlanNode, RepartitionNode, SelfJoinPlan, WindowClosing,
+};
 use super::optimize::Optimizations;
 use crate::error::Error;
 use crate::operators::{not_null_key, pass};
@@ -84,7 +86,7 @@ impl PlanRef {
             joined_with: None,
             repartitioned: None,
             changes: Changes::Nothing,
-            grace: None,
+            closing: None,
         });
         PlanId(plan.nodes.len() - 1)
     }
@@ -258,20 +260,20 @@ impl PlanRef {
         repartitioned
     }
 
-    /// How long after their ends the windows of a node can still change, in milliseconds.
-    pub(crate) fn set_grace(&self, id: PlanId, grace: i64) {
-        self.with_node(id, |node| node.grace = Some(grace));
+    /// Until when the windows of a node can still change.
+    pub(crate) fn set_closing(&self, id: PlanId, closing: WindowClosing) {
+        self.with_node(id, |node| node.closing = Some(closing));
     }
 
-    /// The grace of the windowed aggregations that a table comes from; the longest if it comes from several, none if it comes from
+    /// Until when the windowed aggregations that a table comes from can change it; the last of several, none if it comes from
     /// something else as well.
-    pub(crate) fn window_grace(&self, id: PlanId) -> Option<i64> {
-        let (grace, parents) = self.with_node(id, |node| (node.grace, node.parents.clone()));
-        if grace.is_some() {
-            return grace;
+    pub(crate) fn window_closing(&self, id: PlanId) -> Option<WindowClosing> {
+        let (closing, parents) = self.with_node(id, |node| (node.closing, node.parents.clone()));
+        if closing.is_some() {
+            return closing;
         }
-        let graces = parents.into_iter().map(|parent| self.window_grace(parent));
-        graces.collect::<Option<Vec<i64>>>()?.into_iter().max()
+        let closings = parents.into_iter().map(|parent| self.window_closing(parent));
+        closings.collect::<Option<Vec<WindowClosing>>>()?.into_iter().max()
     }
 
     /// Gives an operator that makes no table a store of its own.

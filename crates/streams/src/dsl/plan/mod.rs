@@ -11,7 +11,7 @@ pub(crate) use self::graph::{PlanRef, RepartitionOptions};
 pub(crate) use self::names::{RepartitionNames, prefix};
 pub(crate) use self::node::{
     Changes, ForeignKeyJoinNode, JoinSideNode, KeyFilter, MessageTopic, NamedKind, PlanId,
-    PlanKind, ReadingKind, SelfJoinPlan, TableJoinNode, TableSourceNode,
+    PlanKind, ReadingKind, SelfJoinPlan, TableJoinNode, TableSourceNode, WindowClosing,
 };
 pub(crate) use self::optimize::Optimizations;
 pub(crate) use self::tables::{OldValues, TableFacts};

@@ -28,8 +28,17 @@ pub(crate) struct PlanNode {
     pub(crate) repartitioned: Option<PlanId>,
     /// What the node changes of a record, for the optimizer.
     pub(crate) changes: Changes,
-    /// How long after their ends its windows can still change, in milliseconds.
-    pub(crate) grace: Option<i64>,
+    /// When its windows are final.
+    pub(crate) closing: Option<WindowClosing>,
+}
+
+/// Until when the windows of a table can still change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct WindowClosing {
+    /// How long after their ends, in milliseconds of stream time.
+    pub(crate) grace: i64,
+    /// Whether they still take records when exactly that time has come: their end belongs to them.
+    pub(crate) with_end: bool,
 }
 
 /// What a node changes of the records that pass.

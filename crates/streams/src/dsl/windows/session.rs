@@ -1,6 +1,7 @@
 //! Sessions: windows that grow with activity.
 
 use super::ms;
+use crate::dsl::plan::WindowClosing;
 use std::time::Duration;
 
 /// A session of a key lasts as long as its records are at most `gap` apart. It begins with its first record and ends with its last.
@@ -39,6 +40,10 @@ impl SessionWindows {
     /// How long a session can change after its end.
     pub(in crate::dsl) fn kept(self) -> i64 {
         self.gap.saturating_add(self.grace)
+    }
+
+    pub(in crate::dsl) fn closing(self) -> WindowClosing {
+        WindowClosing { grace: self.kept(), with_end: true }
     }
 
     pub(in crate::dsl) fn mistake(self) -> Option<String> {

@@ -3,7 +3,10 @@
 use super::instance::Process;
 use super::random::Random;
 use crate::config::{Settings, StreamsConfig};
-use crate::prelude::{Consumed, Grouped, Materialized, Produced, StreamsBuilder};
+use crate::prelude::{
+    Consumed, Grouped, JoinWindows, Materialized, Produced, StreamJoined, StreamsBuilder,
+    TimeWindows, hours, millis,
+};
 use crate::runtime::clock::Now;
 use crate::runtime::cluster::{Cluster, Limits, Networks};
 use crate::runtime::embedded::network;
@@ -19,6 +22,10 @@ use std::time::Duration;
 use uuid::Uuid;
 
 const PARTITIONS: i32 = 3;
+/// What the application reads and writes.
+const TOPICS: [&str; 5] = ["in", "pair", "out", "windows", "pairs"];
+/// The size of the windows, in ms.
+const WINDOW: u64 = 500;
 const INSTANCES: usize = 2;
 const KEYS: u64 = 20;
 /// The wall clock at the start, in ms since 1970.
@@ -55,23 +62,44 @@ pub(super) struct World {
 
 /// Writes the input.
 struct Writer {
+    seed: u64,
     client: Client,
     driver: Driver,
     producer: Producer,
     partitions: Vec<PartitionHandle>,
+    /// Those of the other side of the join.
+    pair: Vec<PartitionHandle>,
     written: BTreeMap<String, i64>,
+    /// By value and window.
+    windows: BTreeMap<String, i64>,
+    /// The keys that are on both sides.
+    pairs: BTreeMap<String, i64>,
 }
 
 fn topology(seed: u64) -> Topology {
     let counts = Materialized::named("counts");
     let counts = if seed % 3 == 2 { counts.in_memory() } else { counts };
     let builder = StreamsBuilder::new();
-    builder
-        .stream("in", Consumed::<String, String>::new())
-        .group_by(|_, value| value.clone(), Grouped::named("by-value"))
-        .count(counts)
-        .to_stream()
-        .to("out", Produced::new());
+    let stream = |topic| builder.stream(topic, Consumed::<String, String>::new());
+    let input = stream("in");
+    let grouped = input.group_by(|_, value| value.clone(), Grouped::named("by-value"));
+    grouped.count(counts).to_stream().to("out", Produced::new());
+    if !has_windows(seed) {
+        return builder.build().expect("builds");
+    }
+    // So late that nothing is: the results do not depend on what comes first.
+    let windows = TimeWindows::of(millis(WINDOW)).grace(hours(1));
+    grouped
+        .windowed_by(windows)
+        .count(Materialized::named("windows"))
+        .to_stream_with_key(|key, _| key.to_string())
+        .to("windows", Produced::new());
+    let near = JoinWindows::of(millis(100)).grace(hours(1));
+    let pairs = StreamJoined::named("pairs");
+    let pairs = if seed % 3 == 1 { pairs.in_memory() } else { pairs };
+    input
+        .left_join(&stream("pair"), |_, right| i64::from(right.is_some()), near, pairs)
+        .to("pairs", Produced::new());
     builder.build().expect("builds")
 }
 
@@ -120,7 +148,7 @@ impl World {
             dir,
         };
         world.start_broker();
-        for topic in ["in", "out"] {
+        for topic in TOPICS {
             world.broker().create_topic(topic, PARTITIONS).expect("created");
         }
         world
@@ -182,6 +210,13 @@ impl World {
                     self.processes[index] = None;
                     self.note(format!("instance {index} has closed"));
                 }
+                // It was silent for too long: what it had is someone else's, and it says so.
+                Err(error)
+                    if process.is_closing() && error.to_string().contains("while closing") =>
+                {
+                    self.processes[index] = None;
+                    self.note(format!("instance {index} has closed without its last commit"));
+                }
                 Err(error) => panic!("{}", self.failure(&format!("instance {index}: {error}"))),
             }
         }
@@ -212,7 +247,11 @@ impl World {
         for _ in 0..count {
             let value = format!("value-{}", self.random.below(KEYS));
             let key = self.random.next().to_string();
-            self.writer.write(&key, value, self.now().wall);
+            let time = self.now().wall;
+            if has_windows(self.seed) && self.random.once_in(4) {
+                self.writer.write_pair(&key, time + self.random.between(0, 100) as i64);
+            }
+            self.writer.write(&key, value, time);
         }
         self.writer.producer.poll(self.now().monotonic);
     }
@@ -318,11 +357,13 @@ impl World {
     /// What the output lacks, and where everybody is.
     fn missing(&self, flushed: bool) -> String {
         let mut why = format!("not complete after {PATIENCE} ms, input written: {flushed}");
-        let counted = self.counted();
-        for (key, count) in &self.writer.written {
-            let last = counted.get(key).and_then(|counts| counts.last()).copied().unwrap_or(0);
-            if last < *count {
-                let _ = write!(why, ", {key}: {last} of {count}");
+        for (topic, written) in self.writer.expected() {
+            let counted = self.counted(topic);
+            for (key, count) in written {
+                let last = counted.get(key).and_then(|counts| counts.last()).copied().unwrap_or(0);
+                if last < *count {
+                    let _ = write!(why, ", {topic} {key}: {last} of {count}");
+                }
             }
         }
         for (index, process) in self.processes.iter().enumerate() {
@@ -330,7 +371,7 @@ impl World {
                 let _ = write!(why, "\n       instance {index}: {thread}");
             }
         }
-        for topic in ["in", "simulated-by-value-repartition"] {
+        for topic in ["in", "pair", "simulated-by-value-repartition"] {
             for partition in 0..PARTITIONS {
                 let offsets = self.broker().offsets(topic, partition);
                 let committed = self.broker().committed("simulated", topic, partition);
@@ -345,14 +386,16 @@ impl World {
         let last = |(key, count): (&String, &i64), counted: &BTreeMap<String, Vec<i64>>| {
             counted.get(key).and_then(|counts| counts.last()).is_some_and(|last| last >= count)
         };
-        let counted = self.counted();
-        self.writer.written.iter().all(|entry| last(entry, &counted))
+        self.writer.expected().iter().all(|(topic, written)| {
+            let counted = self.counted(topic);
+            written.iter().all(|entry| last(entry, &counted))
+        })
     }
 
     /// The counts of each key, in order, as a reader of committed records sees them.
-    fn counted(&self) -> BTreeMap<String, Vec<i64>> {
+    fn counted(&self, topic: &str) -> BTreeMap<String, Vec<i64>> {
         let mut counted: BTreeMap<String, Vec<i64>> = BTreeMap::new();
-        for record in self.broker().records("out").expect("readable") {
+        for record in self.broker().records(topic).expect("readable") {
             if record.committed {
                 let key = String::from_utf8_lossy(record.key.as_deref().expect("a key")).into();
                 let count = record.value.as_deref().expect("a count").try_into().expect("8 bytes");
@@ -364,17 +407,27 @@ impl World {
 
     pub(super) fn check(&self) {
         assert!(self.writer.written.len() as u64 == KEYS, "too little was written");
-        for (key, counts) in self.counted() {
-            let count = self.writer.written[&key];
-            let exact = match is_cached(self.seed) {
-                true => counts.is_sorted_by(|a, b| a < b) && counts.last() == Some(&count),
-                false => counts.iter().copied().eq(1..=count),
-            };
-            if self.exactly_once && !exact {
-                panic!("{}", self.failure(&format!("{key}: {counts:?}, not 1 to {count}")));
+        for (topic, written) in self.writer.expected() {
+            for (key, counts) in self.counted(topic) {
+                let Some(&count) = written.get(&key) else {
+                    panic!("{}", self.failure(&format!("{topic} {key}: {counts:?}, not written")));
+                };
+                let exact = match is_cached(self.seed) {
+                    true => counts.is_sorted_by(|a, b| a < b) && counts.last() == Some(&count),
+                    false => counts.iter().copied().eq(1..=count),
+                };
+                if self.exactly_once && !exact {
+                    let why = format!("{topic} {key}: {counts:?}, not 1 to {count}");
+                    panic!("{}", self.failure(&why));
+                }
             }
         }
     }
+}
+
+/// Whether there are a windowed aggregation and a join of two streams as well.
+fn has_windows(seed: u64) -> bool {
+    seed % 2 == 1
 }
 
 /// Whether a record cache holds back some results.
@@ -411,16 +464,41 @@ impl Writer {
             ..ProducerConfig::default()
         };
         let mut producer = client.producer(config);
-        let partitions = (0..PARTITIONS)
-            .map(|partition| producer.partition(&TopicPartition::new("in", partition)))
-            .collect();
-        Writer { client, driver, producer, partitions, written: BTreeMap::new() }
+        let mut partitions = |topic| -> Vec<PartitionHandle> {
+            (0..PARTITIONS)
+                .map(|partition| producer.partition(&TopicPartition::new(topic, partition)))
+                .collect()
+        };
+        let (partitions, pair) = (partitions("in"), partitions("pair"));
+        let (written, windows) = (BTreeMap::new(), BTreeMap::new());
+        let pairs = BTreeMap::new();
+        Writer { seed, client, driver, producer, partitions, pair, written, windows, pairs }
+    }
+
+    /// What the counts of each output have to become.
+    fn expected(&self) -> Vec<(&'static str, &BTreeMap<String, i64>)> {
+        let mut expected = vec![("out", &self.written)];
+        if has_windows(self.seed) {
+            expected.extend([("windows", &self.windows), ("pairs", &self.pairs)]);
+        }
+        expected
     }
 
     fn write(&mut self, key: &str, value: String, time: i64) {
         let partition = self.partitions[partition_for_key(key.as_bytes(), PARTITIONS) as usize];
         let (key, bytes) = (Some(key.as_bytes()), Some(value.as_bytes()));
         self.producer.append(partition, time, key, bytes, &[]).expect("appended");
+        let start = time / WINDOW as i64 * WINDOW as i64;
+        let window = format!("[{value}@{start}/{}]", start + WINDOW as i64);
+        *self.windows.entry(window).or_default() += 1;
         *self.written.entry(value).or_default() += 1;
+    }
+
+    /// A record for the other side of the join.
+    fn write_pair(&mut self, key: &str, time: i64) {
+        let partition = self.pair[partition_for_key(key.as_bytes(), PARTITIONS) as usize];
+        let bytes = (Some(key.as_bytes()), Some(&b"pair"[..]));
+        self.producer.append(partition, time, bytes.0, bytes.1, &[]).expect("appended");
+        self.pairs.insert(key.into(), 1);
     }
 }

@@ -181,7 +181,8 @@ impl WindowLayers {
         Ok(())
     }
 
-    /// Leaves a change to the record cache.
+    /// Leaves a change to the record cache. What can be seen must not depend on when the cache is flushed, so the time goes on here
+    /// already; in Java 4.4 it goes on with the flush.
     fn keep_back(
         &mut self,
         row: &RowKey,
@@ -189,6 +190,10 @@ impl WindowLayers {
         task: &TaskContext,
         write: WindowWrite,
     ) -> Result<()> {
+        if self.is_counted_before() {
+            self.clock.observed = self.clock.observed.max(row.time);
+            self.expired += u64::from(row.time < self.settings.kept_from(self.clock.observed));
+        }
         let mut key = std::mem::take(&mut self.scratch);
         key.clear();
         self.settings.layout.write(row, &mut key);
@@ -248,10 +253,16 @@ impl WindowLayers {
         if row.time >= self.needed_from() {
             self.recent.put(&row, value, Put::Write);
         } else {
-            self.expired += u64::from(row.time < self.settings.kept_from(self.clock.observed));
+            let is_late = row.time < self.settings.kept_from(self.clock.observed);
+            self.expired += u64::from(is_late && !self.is_counted_before());
             self.recent.forget(&row);
         }
         self.account();
+    }
+
+    /// Whether a change was looked at when the cache took it: by the flush it may be late although it was not.
+    fn is_counted_before(&self) -> bool {
+        self.cache.is_some() && self.settings.compatibility == Compatibility::Correct
     }
 
     /// The first time whose rows can be asked for. In Java 4.4 that is what lies in a record cache too, however old.
@@ -338,7 +349,7 @@ impl StoreLayers for WindowLayers {
         let mut flushed = Vec::with_capacity(changes.len());
         for change in changes {
             let row = self.settings.layout.split(&change.key).ok_or_else(damaged)?;
-            let live = row.time >= self.live_from();
+            let live = self.is_counted_before() || row.time >= self.live_from();
             let old = change.under.filter(|_| live);
             if self.listener.is_some() && change.value.is_none() && old.is_none() {
                 self.forget(&row);

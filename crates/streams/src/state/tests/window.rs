@@ -214,6 +214,30 @@ fn a_restore_gives_the_same_windows_without_the_expired_ones() {
     }
 }
 
+/// P33: what was expired goes from disk and from memory after a restore too.
+#[test]
+fn p33_expired_windows_go_after_a_restore() {
+    let row = |number: usize| {
+        let start = (number % 10) as i64;
+        let mut key = format!("k{number}").into_bytes();
+        key.extend(start.to_be_bytes());
+        key.extend(0_i32.to_be_bytes());
+        (key, Some(b"v".to_vec()), start)
+    };
+    // As many as a restore writes in bulk, in each of its parts.
+    let log: Vec<_> = (0..24_000).map(row).collect();
+    for token in [token(100), token(100).in_memory()] {
+        let mut bench = Bench::restored(token, &log);
+        assert_eq!(bench.rows(), 24_000);
+        put(&bench, "k", 600_000, "new");
+        bench.commit();
+        assert_eq!(entries(bench.store().all().expect("all")), "[k@600000/600010]=new");
+        assert_eq!(bench.rows(), 1, "in the engine");
+        bench.restart();
+        assert_eq!(entries(bench.store().all().expect("all")), "[k@600000/600010]=new");
+    }
+}
+
 /// With a record cache the last change of a window leaves it at the commit, with the value before it if that was asked for.
 #[test]
 fn a_cached_store_forwards_and_logs_the_last_change() {

@@ -27,8 +27,8 @@ pub(super) fn start(topology: Topology, config: StreamsConfig) -> KafkaStreams {
     app
 }
 
-/// An application that counts, in a process of its own; its log is read line by line.
-pub(super) struct CountProcess {
+/// Applications in a process of their own; its log is read line by line.
+pub(super) struct AppProcess {
     child: Child,
     log: Arc<(Mutex<Vec<String>>, Condvar)>,
 }
@@ -77,16 +77,30 @@ impl Counting {
     }
 
     /// Starts a process, with the state that the last one of this name left.
-    pub(super) fn start(&self, name: &str) -> CountProcess {
+    pub(super) fn start(&self, name: &str) -> AppProcess {
+        let state = self.dir.path().join(name);
+        let state = state.to_str().expect("a path that is text");
+        AppProcess::spawn(
+            CHILD,
+            &[
+                ("BOOTSTRAP", self.bootstrap.as_str()),
+                ("APP", self.application.as_str()),
+                ("INPUT", self.input.as_str()),
+                ("OUTPUT", self.output.as_str()),
+                ("STATE", state),
+                ("GUARANTEE", self.guarantee),
+            ],
+        )
+    }
+}
+
+impl AppProcess {
+    /// Starts a process that runs an ignored test as its program.
+    pub(super) fn spawn(test: &str, environment: &[(&str, &str)]) -> Self {
         let program = std::env::current_exe().expect("this program");
         let mut child = Command::new(program)
-            .args([CHILD, "--exact", "--ignored", "--nocapture", "--test-threads=1"])
-            .env("BOOTSTRAP", &self.bootstrap)
-            .env("APP", &self.application)
-            .env("INPUT", &self.input)
-            .env("OUTPUT", &self.output)
-            .env("STATE", self.dir.path().join(name))
-            .env("GUARANTEE", self.guarantee)
+            .args([test, "--exact", "--ignored", "--nocapture", "--test-threads=1"])
+            .envs(environment.iter().copied())
             .stdout(Stdio::piped())
             .spawn()
             .expect("a process");
@@ -99,11 +113,9 @@ impl Counting {
             }
             lines.1.notify_all();
         });
-        CountProcess { child, log }
+        AppProcess { child, log }
     }
-}
 
-impl CountProcess {
     /// Waits until the log is as `enough` wants it.
     pub(super) fn wait_log(&self, what: &str, enough: impl Fn(&[String]) -> bool) {
         let log = self.log.0.lock().expect("the log");
@@ -138,7 +150,7 @@ impl CountProcess {
     }
 }
 
-impl Drop for CountProcess {
+impl Drop for AppProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

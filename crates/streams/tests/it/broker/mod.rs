@@ -7,8 +7,10 @@ mod group;
 mod moves;
 mod restarts;
 mod restore;
+mod stateful;
 mod tables;
 mod three_brokers;
+mod windows;
 
 use kstreams::prelude::*;
 

@@ -1,6 +1,6 @@
 //! Tasks that move between processes: clean stops, crashes, and what must not be lost or counted twice.
 
-use super::app::{CountProcess, Counting};
+use super::app::{AppProcess, Counting};
 use crate::kafka::Kafka;
 use kstreams_client::{Clock, SystemClock};
 use std::collections::BTreeSet;
@@ -44,7 +44,7 @@ fn processes_come_and_go() {
     let mut kafka = Kafka::shared();
     let counting = Counting::new(&mut kafka, PARTITIONS, "at_least_once");
     let Counting { input, output, .. } = &counting;
-    let balanced = |process: &CountProcess| {
+    let balanced = |process: &AppProcess| {
         process.wait_log("half of the tasks", |log| owned(log).len() == PARTITIONS as usize / 2);
     };
     kafka.write(input, PARTITIONS, records(0, 50_000));

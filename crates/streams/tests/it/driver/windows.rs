@@ -133,6 +133,62 @@ fn p25_sessions_that_close_are_emitted_once() {
     );
 }
 
+/// P19: what `suppress` sends is final: a session or sliding window whose end is reached still takes records with just that time.
+#[test]
+fn p19_suppressed_windows_with_their_end_are_sent_after_it() {
+    let sessions = || {
+        let builder = StreamsBuilder::new();
+        let windowed = grouped(&builder).windowed_by(SessionWindows::of(millis(5)));
+        let counted = windowed.count(Materialized::named("w"));
+        shown(builder, counted.suppress(Suppressed::until_window_closes()))
+    };
+    let script = "in (a,v)@0 -> -
+         in (a,v)@3 -> -
+         in (b,v)@8 -> -
+         in (a,v)@8 -> -
+         in (c,v)@100 -> out ([a@0/8],3)@8; out ([b@8/8],1)@8";
+    check_results(sessions(), script);
+    check_uncached(sessions(), script);
+    let sliding = || {
+        let builder = StreamsBuilder::new();
+        let windowed = grouped(&builder).windowed_by(SlidingWindows::of(millis(10)));
+        let counted = windowed.count(Materialized::named("w"));
+        shown(builder, counted.suppress(Suppressed::until_window_closes()))
+    };
+    let script = "in (a,v)@10 -> -
+         in (a,v)@10 -> -
+         in (b,v)@11 -> out ([a@0/10],2)@10";
+    check_results(sliding(), script);
+    check_uncached(sliding(), script);
+    check_as_java(
+        sliding(),
+        "in (a,v)@10 -> out ([a@0/10],1)@10
+         in (a,v)@10 -> out ([a@0/10],2)@10",
+    );
+}
+
+/// A windowed aggregate that its type writes as null is none, whether or not a record cache is between.
+#[test]
+fn an_aggregate_that_is_null_deletes_its_window() {
+    let topology = || {
+        let builder = StreamsBuilder::new();
+        builder
+            .stream("in", Consumed::<String, Option<String>>::new())
+            .group_by_key(Grouped::new())
+            .windowed_by(TimeWindows::of(millis(10)))
+            .reduce(|_, new| new, Materialized::named("w"))
+            .map_values(|value| format!("{value:?}"))
+            .to_stream_with_key(|key, _| key.to_string())
+            .to("out", Produced::new());
+        builder.build().expect("builds")
+    };
+    let script = "in (a,1)@0 -> out ([a@0/10],Some(\"1\"))@0
+         in (a,null)@1 -> out ([a@0/10],null)@1
+         in (a,2)@2 -> out ([a@0/10],Some(\"2\"))@2";
+    check_results(topology(), script);
+    check_uncached(topology(), script);
+}
+
 /// P26: how often to look is a setting; the default is always.
 #[test]
 fn p26_final_results_do_not_wait_for_the_wall_clock() {

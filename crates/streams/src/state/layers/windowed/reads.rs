@@ -45,9 +45,12 @@ pub(in crate::state) enum Order {
 impl WindowLayers {
     /// The value of a row.
     pub(crate) fn get(&mut self, row: &RowKey) -> Result<Option<ByteView>> {
-        let live = row.time >= self.live_from();
+        let (live, shows_cached) = (row.time >= self.live_from(), self.shows_cached());
         if let Some(found) = self.recent.get(row) {
-            return Ok(found.value().filter(|_| live || found.is_cached()).cloned());
+            return Ok(found
+                .value()
+                .filter(|_| live || (shows_cached && found.is_cached()))
+                .cloned());
         }
         if !live {
             return Ok(None);
@@ -69,7 +72,7 @@ impl WindowLayers {
 
     /// The rows of one key in the order of time and minor: a snapshot.
     pub(crate) fn of_key(&mut self, key: &[u8], span: TimeSpan) -> Result<Vec<Hit>> {
-        let live = self.live_from();
+        let (live, shows_cached) = (self.live_from(), self.shows_cached());
         let mut hits = Vec::new();
         let from = span.from.max(live);
         if from.max(0) < self.complete_from && from <= span.to {
@@ -78,7 +81,8 @@ impl WindowLayers {
         let (committed, complete_from) = (hits.len(), self.complete_from);
         let mut overlaps = false;
         self.recent.of_key(key, span.from, span.to, |row| {
-            if row.minor > span.minor_to || (row.time < live && !row.is_cached()) {
+            if row.minor > span.minor_to || (row.time < live && !(shows_cached && row.is_cached()))
+            {
                 return;
             }
             overlaps |= row.time < complete_from;
@@ -144,9 +148,10 @@ impl WindowLayers {
             false => self.live_from(),
         };
         let mut above: Vec<(ByteView, i64, i64, Option<ByteView>)> = Vec::new();
-        let complete_from = self.complete_from;
+        let (complete_from, shows_cached) = (self.complete_from, self.shows_cached());
         self.recent.in_span(span.from, span.to, |key, row: &Row| {
-            let shown = (row.time >= live || row.is_cached()) && row.minor <= span.minor_to;
+            let is_live = row.time >= live || (shows_cached && row.is_cached());
+            let shown = is_live && row.minor <= span.minor_to;
             let tells = row.value().is_some() || row.time < complete_from;
             if shown && tells && contains(keys, key) {
                 above.push((key.clone(), row.time, row.minor, row.value().cloned()));
