@@ -15,7 +15,7 @@ pub(super) enum Workload {
     Recount,
     /// A count in windows of a minute.
     Window,
-    /// With a table of all keys.
+    /// With a table of most keys.
     TableJoin,
     /// With a stream of as many records, ten seconds wide.
     StreamJoin,

@@ -7,6 +7,8 @@ mod nearest;
 mod settings;
 
 use crate::error::{Error, Result};
+use crate::handlers::DeserializationHandler;
+use crate::task::DeserializationPolicy;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -36,6 +38,7 @@ pub(crate) use self::settings::{Guarantee, Settings};
 #[derive(Clone)]
 pub struct StreamsConfig {
     values: BTreeMap<&'static str, String>,
+    unreadable: Option<DeserializationPolicy>,
 }
 
 impl StreamsConfig {
@@ -46,7 +49,7 @@ impl StreamsConfig {
             ("application.id", application_id.into()),
             ("bootstrap.servers", bootstrap_servers.into()),
         ];
-        StreamsConfig { values: values.into() }
+        StreamsConfig { values: values.into(), unreadable: None }
     }
 
     /// Sets a key of [`KEYS`].
@@ -111,6 +114,33 @@ impl StreamsConfig {
     #[must_use]
     pub fn cache_max_bytes(self, bytes: u64) -> Self {
         self.put("statestore.cache.max.bytes", bytes)
+    }
+
+    /// A handler of the user's own for records that cannot be read, in place of those that
+    /// `deserialization.exception.handler` names. It sees each record as it was on the wire.
+    ///
+    /// ```
+    /// use kstreams::handlers::{BadRecord, DeserializationHandler, HandlerResponse};
+    /// use kstreams::prelude::*;
+    ///
+    /// /// Leaves out what says of itself that it is a test.
+    /// struct SkipTests;
+    ///
+    /// impl DeserializationHandler for SkipTests {
+    ///     fn handle(&self, record: &BadRecord<'_>, _: &BoxError) -> HandlerResponse {
+    ///         match record.headers.last("test") {
+    ///             Some(_) => HandlerResponse::Continue,
+    ///             None => HandlerResponse::Fail,
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let config = StreamsConfig::new("orders", "localhost:9092").deserialization_handler(SkipTests);
+    /// ```
+    #[must_use]
+    pub fn deserialization_handler(mut self, handler: impl DeserializationHandler) -> Self {
+        self.unreadable = Some(DeserializationPolicy::new(handler));
+        self
     }
 
     /// `memory.budget`: bytes that caches, buffers and queues of the process may take together.

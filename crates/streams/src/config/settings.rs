@@ -157,9 +157,10 @@ fn transaction_timeout(config: &StreamsConfig) -> Result<Option<Duration>> {
 }
 
 fn source_settings(values: &Values<'_>) -> Result<SourceSettings> {
-    let policy = match values.text("deserialization.exception.handler")? {
-        "log-and-continue" => DeserializationPolicy::new(LogAndContinue),
-        _ => DeserializationPolicy::new(LogAndFail),
+    let policy = match (&values.0.unreadable, values.text("deserialization.exception.handler")?) {
+        (Some(policy), _) => policy.clone(),
+        (None, "log-and-continue") => DeserializationPolicy::new(LogAndContinue),
+        (None, _) => DeserializationPolicy::new(LogAndFail),
     };
     let timestamps = match values.text("default.timestamp.extractor")? {
         "log-and-skip-on-invalid" => DefaultTimestamps::LogAndSkipOnInvalid,

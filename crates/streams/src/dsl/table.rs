@@ -254,6 +254,9 @@ impl<K: Clone + 'static, V: Clone + 'static> KTable<K, V> {
 
     /// The entries that `predicate` likes. What it does not like is deleted from the result; it is not asked about deletions.
     ///
+    /// Where the values before are at hand (behind a store), what was never in the result is not deleted from it. A new release
+    /// with another filter behind a store therefore leaves what the old one wrote to its topic: give it a topic of its own.
+    ///
     /// ```
     /// use kstreams::prelude::*;
     ///

@@ -146,8 +146,18 @@ impl GlobalReader {
             Err(Unreadable { is_key, error }) => {
                 let task = TaskId { subtopology: 0, partition: *partition };
                 let (partition, offset) = (*partition, record.offset);
-                let bad =
-                    BadRecord { task, topic, partition, offset, timestamp, key, value, is_key };
+                let headers = &headers;
+                let bad = BadRecord {
+                    task,
+                    topic,
+                    partition,
+                    offset,
+                    timestamp,
+                    key,
+                    value,
+                    headers,
+                    is_key,
+                };
                 let why = error.to_string();
                 self.policy.decide(&bad, error)?;
                 why

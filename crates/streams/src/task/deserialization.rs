@@ -2,6 +2,7 @@
 
 use crate::error::{BoxError, Error, ErrorKind};
 use crate::processor::TaskId;
+use crate::record::Headers;
 use std::fmt;
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ pub struct BadRecord<'a> {
     pub key: Option<&'a [u8]>,
     /// The value's bytes.
     pub value: Option<&'a [u8]>,
+    /// The headers, as they were on the wire: serdes read them and cannot change them.
+    pub headers: &'a Headers,
     /// Whether it is the key that could not be read (else: the value).
     pub is_key: bool,
 }

@@ -256,11 +256,11 @@ impl<K: 'static, V: 'static> Reader<K, V> {
         let at = |is_key| At { topic: &self.topic, headers: &headers, is_key };
         let key = match deserialize_nullable(&*self.key, &at(true), raw.key) {
             Ok(key) => key,
-            Err(error) => return self.bad(raw, true, error),
+            Err(error) => return self.bad(raw, &headers, true, error),
         };
         let value = match deserialize_nullable(&*self.value, &at(false), raw.value) {
             Ok(value) => value,
-            Err(error) => return self.bad(raw, false, error),
+            Err(error) => return self.bad(raw, &headers, false, error),
         };
         let timestamp = match self.timestamp(raw, &key, &value, &headers, partition_time) {
             Ok(timestamp) => timestamp,
@@ -303,6 +303,7 @@ impl<K: 'static, V: 'static> Reader<K, V> {
     fn bad(
         &self,
         raw: &RecordRef<'_>,
+        headers: &Headers,
         is_key: bool,
         error: BoxError,
     ) -> Option<Result<Record<K, V>>> {
@@ -314,6 +315,7 @@ impl<K: 'static, V: 'static> Reader<K, V> {
             timestamp: raw.timestamp,
             key: raw.key,
             value: raw.value,
+            headers,
             is_key,
         };
         if let Err(error) = self.policy.decide(&record, error) {

@@ -1,8 +1,11 @@
 //! Records that cannot be read (P93), and records without a time.
 
 use super::{check, check_with};
+use kstreams::handlers::{BadRecord, DeserializationHandler, HandlerResponse};
 use kstreams::prelude::*;
+use kstreams::serde::{At, Presence};
 use kstreams::topology::{LogAndSkipOnInvalidTimestamp, UsePartitionTimeOnInvalidTimestamp};
+use std::sync::{Arc, Mutex};
 
 fn numbers() -> Topology {
     let builder = StreamsBuilder::new();
@@ -58,6 +61,54 @@ fn p93_a_poison_record_stops_the_task_and_is_named() {
          a 32-bit integer has 4 bytes, these are 6 (topic in, partition 0, offset 1) (task 0_0) \
          (deserialization.exception.handler=log-and-continue would leave such records out) (task 0_0)",
     );
+}
+
+/// Takes its marker out of the headers, as decoders of enveloped records do, and fails.
+struct Enveloped;
+
+impl Serde<String> for Enveloped {
+    fn serialize(&self, _: &At, value: &String, out: &mut Vec<u8>) -> Result<Presence, BoxError> {
+        out.extend_from_slice(value.as_bytes());
+        Ok(Presence::Value)
+    }
+
+    fn deserialize(&self, at: &At, _: &[u8]) -> Result<String, BoxError> {
+        let mut headers = at.headers.clone();
+        headers.remove("marker");
+        Err(format!("{} headers are left", headers.len()).into())
+    }
+}
+
+/// Writes down what it is shown, and goes on.
+struct Witness(Arc<Mutex<Vec<String>>>);
+
+impl DeserializationHandler for Witness {
+    fn handle(&self, record: &BadRecord<'_>, error: &BoxError) -> HandlerResponse {
+        let text =
+            |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or(b"null")).into_owned();
+        let (key, value, marker) = (record.key, record.value, record.headers.last("marker"));
+        let seen = format!("{} {} {}: {error}", text(key), text(value), text(marker));
+        self.0.lock().unwrap().push(seen);
+        HandlerResponse::Continue
+    }
+}
+
+/// P67: the handler sees the record as it was on the wire, whatever the serde did with the headers.
+#[test]
+fn p67_a_handler_sees_the_headers_of_the_wire() {
+    let builder = StreamsBuilder::new();
+    let consumed = Consumed::<String, String>::with(String::default_serde(), Arc::new(Enveloped));
+    builder.stream("in", consumed).to("out", Produced::new());
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let config = StreamsConfig::new("app", "unused:1");
+    check_with(
+        builder.build().expect("builds"),
+        config.deserialization_handler(Witness(seen.clone())),
+        "in (a,x)@0 {marker=m other=o} -> -
+         in (b,y)@1 {marker=n} -> -",
+    );
+    let seen = seen.lock().unwrap();
+    assert_eq!(*seen, ["a x m: 1 headers are left", "b y n: 0 headers are left"]);
 }
 
 #[test]

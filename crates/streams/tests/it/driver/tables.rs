@@ -59,6 +59,20 @@ fn a_filter_behind_a_store_says_nothing_of_what_was_never_there() {
     );
 }
 
+/// P41: a new release filters what an earlier one copied. Without stores it deletes all that does not qualify; with one it
+/// deletes what it knows to have been there, which the docs of `filter` say, and how to go about it.
+#[test]
+fn p41_a_new_filter_deletes_what_an_old_release_wrote() {
+    let deleted = |table: KTable<String, String>, builder, expected| {
+        let kept = table.filter(|_, v| !v.starts_with('-'));
+        check_results(out(builder, &kept), expected);
+    };
+    let builder = StreamsBuilder::new();
+    deleted(table(&builder, Materialized::new()), builder, "t (1,-1)@1 -> out (1,null)@1");
+    let builder = StreamsBuilder::new();
+    deleted(table(&builder, Materialized::named("st")), builder, "t (1,-1)@1 -> -");
+}
+
 #[test]
 fn mapped_values_may_leave_keys_out() {
     let builder = StreamsBuilder::new();
