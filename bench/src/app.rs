@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(500);
 
-/// What to run: `BOOTSTRAP WORKLOAD GUARANTEE RECORDS THREADS STATEDIR APPID IN`. Without records it only restores.
+/// What to run: `BOOTSTRAP WORKLOAD GUARANTEE RECORDS THREADS STATEDIR APPID IN [IN2]`. Without records it only restores.
 pub(crate) struct Work<'a> {
     pub(crate) bootstrap: &'a str,
     pub(crate) workload: &'a str,
@@ -21,6 +21,8 @@ pub(crate) struct Work<'a> {
     pub(crate) state_dir: &'a str,
     pub(crate) application: &'a str,
     pub(crate) input: &'a str,
+    /// What is joined.
+    pub(crate) right: Option<&'a str>,
 }
 
 fn topology(work: &Work<'_>, output: &str, seen: &Arc<AtomicU64>) -> Result<Topology> {
@@ -48,12 +50,36 @@ fn topology(work: &Work<'_>, output: &str, seen: &Arc<AtomicU64>) -> Result<Topo
             .count(Materialized::named("counts"))
             .to_stream()
             .to(output, Produced::new()),
+        "window" => records
+            .group_by_key(Grouped::new())
+            .windowed_by(TimeWindows::of(Duration::from_secs(60)))
+            .count(Materialized::named("counts"))
+            .to_stream()
+            .select_key(|window, _| window.key.clone())
+            .to(output, Produced::new()),
+        "tablejoin" => {
+            let consumed = Consumed::<String, Vec<u8>>::new();
+            let table = builder.table(right(work)?, consumed, Materialized::named("tbl"));
+            let joined = records.join_table(&table, |left, _| left.clone(), Joined::new());
+            joined.to(output, Produced::new());
+        }
+        "streamjoin" => {
+            let others = builder.stream(right(work)?, Consumed::<String, Vec<u8>>::new());
+            let within = JoinWindows::of(Duration::from_secs(5));
+            let joined = records.join(&others, |left, _| left.clone(), within, StreamJoined::new());
+            joined.to(output, Produced::new());
+        }
         other => {
             let message = format!("there is no workload {other}");
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
     }
     builder.build()
+}
+
+fn right<'a>(work: &Work<'a>) -> Result<&'a str> {
+    let missing = || Error::new(ErrorKind::InvalidConfig, "a join needs a second topic: IN2");
+    work.right.ok_or_else(missing)
 }
 
 fn config(work: &Work<'_>) -> Result<StreamsConfig> {

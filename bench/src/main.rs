@@ -20,8 +20,9 @@ use std::process::ExitCode;
 
 const USAGE: &str = "\
 bench client [RECORDS]   the client beside librdkafka (feature librdkafka; KSTREAMS_TEST_BOOTSTRAP names the broker)
-bench app BOOTSTRAP map|count|recount[-nocache|-bigcache] GUARANTEE RECORDS THREADS STATEDIR APPID IN
-                         an application, with the arguments of tests/java/Bench.java; RECORDS 0: it only restores
+bench app BOOTSTRAP WORKLOAD[-nocache|-bigcache] GUARANTEE RECORDS THREADS STATEDIR APPID IN [IN2]
+                         an application, with the arguments of tests/java/Bench.java and its workloads;
+                         RECORDS 0: it only restores
 bench topics BOOTSTRAP create|delete TOPIC...";
 
 fn main() -> ExitCode {
@@ -50,7 +51,8 @@ fn run(args: &[&str]) -> Result<(), Failure> {
             state_dir,
             application,
             input,
-        ] => app::run(&app::Work {
+            ref right @ ..,
+        ] if right.len() < 2 => app::run(&app::Work {
             bootstrap,
             workload,
             guarantee,
@@ -59,6 +61,7 @@ fn run(args: &[&str]) -> Result<(), Failure> {
             state_dir,
             application,
             input,
+            right: right.first().copied(),
         }),
         ["topics", bootstrap, "create", ref topics @ ..] => {
             topics::create_topics(bootstrap, topics)

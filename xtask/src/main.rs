@@ -41,9 +41,10 @@ cargo xtask COMMAND
       --kafka VERSION  this Kafka (4.4.0)
       --dir DIR        its data (under the target folder)
   bench                ours beside Java 4.4 on the same data, release build, on a broker of its own
-      --workload W     map, count, recount (behind a repartition topic) or restore (a count's store)
+      --workload W     map, count, recount (behind a repartition topic), window (a count in windows), tablejoin,
+                       streamjoin or restore (a count's store)
       --records N      so many records (3000000)
-      --keys N         of so many keys (500000)
+      --keys N         of so many keys (500000; streamjoin 10000)
       --guarantee G    at_least_once (the default) or exactly_once_v2
       --pairs N        medians of so many pairs of runs (5)
       --quick          Java only without a record cache, and 2 pairs

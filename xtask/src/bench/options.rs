@@ -13,20 +13,51 @@ pub(super) enum Workload {
     Count,
     /// A count behind a repartition topic.
     Recount,
+    /// A count in windows of a minute.
+    Window,
+    /// With a table of all keys.
+    TableJoin,
+    /// With a stream of as many records, ten seconds wide.
+    StreamJoin,
     /// The store of a count, from its changelog.
     Restore,
 }
 
 impl Workload {
-    const ALL: [Workload; 4] =
-        [Workload::Map, Workload::Count, Workload::Recount, Workload::Restore];
+    const ALL: [Workload; 7] = [
+        Workload::Map,
+        Workload::Count,
+        Workload::Recount,
+        Workload::Window,
+        Workload::TableJoin,
+        Workload::StreamJoin,
+        Workload::Restore,
+    ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Workload::Map => "map",
             Workload::Count => "count",
             Workload::Recount => "recount",
+            Workload::Window => "window",
+            Workload::TableJoin => "tablejoin",
+            Workload::StreamJoin => "streamjoin",
             Workload::Restore => "restore",
+        }
+    }
+
+    /// What the applications' topics are called, behind the application's name.
+    pub(super) fn topics(self) -> &'static [&'static str] {
+        match self {
+            Workload::Map => &["out"],
+            Workload::Count | Workload::Window | Workload::Restore => &["out", "counts-changelog"],
+            Workload::Recount => &["out", "counts-changelog", "counts-repartition"],
+            Workload::TableJoin => &["out", "tbl-changelog"],
+            Workload::StreamJoin => &[
+                "out",
+                "KSTREAM-JOINTHIS-0000000005-store-changelog",
+                "KSTREAM-JOINOTHER-0000000006-store-changelog",
+            ],
         }
     }
 }
@@ -47,7 +78,7 @@ impl Options {
         let words = Workload::ALL.map(Workload::name).join("|");
         let workload: Option<String> = args.value("--workload")?;
         let records: Option<u64> = args.value("--records")?;
-        let keys: u64 = args.value("--keys")?.unwrap_or(500_000);
+        let keys: Option<u64> = args.value("--keys")?;
         let guarantee: Option<String> = args.value("--guarantee")?;
         let bootstrap: Option<String> = args.value("--bootstrap")?;
         let pairs: Option<usize> = args.value("--pairs")?;
@@ -67,6 +98,8 @@ impl Options {
             ));
         }
         let records = records.unwrap_or(3_000_000);
+        // A record a millisecond: in ten seconds each has about one partner.
+        let keys = keys.unwrap_or(if workload == Workload::StreamJoin { 10_000 } else { 500_000 });
         let pairs = pairs.unwrap_or(if quick { PAIRS_QUICK } else { PAIRS });
         let least = [("--records", records), ("--keys", keys), ("--pairs", pairs as u64)];
         if let Some((name, _)) = least.iter().find(|(_, number)| *number == 0) {
@@ -81,12 +114,27 @@ impl Options {
             && self.guarantee == "at_least_once"
     }
 
+    /// How many records the second topic gets, if there is one.
+    pub(super) fn right_records(&self) -> Option<u64> {
+        match self.workload {
+            Workload::TableJoin => Some(self.keys),
+            Workload::StreamJoin => Some(self.records),
+            _ => None,
+        }
+    }
+
+    /// Milliseconds between two records, of which the last is of now: with none all are younger than the table's.
+    pub(super) fn step_ms(&self) -> u64 {
+        u64::from(self.workload != Workload::TableJoin)
+    }
+
     /// The settings of the record cache with which Java is tried: what is behind the workload's name in `Bench.java`.
     pub(super) fn variants(&self) -> &'static [&'static str] {
         match self.workload {
-            Workload::Map | Workload::Restore => &[""],
-            Workload::Count | Workload::Recount if self.quick => &["-nocache"],
-            Workload::Count | Workload::Recount => &["-nocache", "", "-bigcache"],
+            // No store of theirs has a cache.
+            Workload::Map | Workload::StreamJoin | Workload::Restore => &[""],
+            _ if self.quick => &["-nocache"],
+            _ => &["-nocache", "", "-bigcache"],
         }
     }
 }
@@ -109,6 +157,8 @@ mod tests {
         let options = parse("--workload=map --pairs=7").expect("good");
         assert_eq!((options.records, options.keys, options.pairs), (3_000_000, 500_000, 7));
         assert!(options.has_limit());
+        let options = parse("--workload streamjoin").expect("good");
+        assert_eq!((options.keys, options.right_records()), (10_000, Some(3_000_000)));
     }
 
     #[test]

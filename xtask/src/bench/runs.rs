@@ -34,15 +34,26 @@ impl<'a> Runs<'a> {
         format!("{}-in", self.prefix)
     }
 
+    /// The topic that is joined.
+    fn right(&self) -> String {
+        format!("{}-right", self.prefix)
+    }
+
     /// Writes the records that all of them read.
     pub(super) fn fill(&mut self) -> Result<(), String> {
-        let Options { records, keys, .. } = self.options;
+        // Of the table first, so that the records which look into it are younger.
+        if let Some(records) = self.options.right_records() {
+            self.fill_topic(&self.right(), records)?;
+        }
+        self.fill_topic(&self.input(), self.options.records)
+    }
+
+    fn fill_topic(&self, topic: &str, records: u64) -> Result<(), String> {
+        let (keys, step_ms) = (self.options.keys, self.options.step_ms());
         eprintln!("writing {records} records of {keys} keys");
-        let mut command = java::run(["Gen", self.bootstrap]);
-        command.arg(self.input());
-        command.args(
-            [u64::from(PARTITIONS), *records, *keys, VALUE_BYTES.into()].map(|n| n.to_string()),
-        );
+        let mut command = java::run(["Gen", self.bootstrap, topic]);
+        let numbers = [u64::from(PARTITIONS), records, keys, VALUE_BYTES.into(), step_ms];
+        command.args(numbers.map(|number| number.to_string()));
         process::output(command)?;
         Ok(())
     }
@@ -97,7 +108,7 @@ impl<'a> Runs<'a> {
     pub(super) fn limit(&mut self) -> Result<Figures, String> {
         let app = self.new_application("limit");
         let (output, changelog) = (format!("{app}-out"), format!("{app}-counts-changelog"));
-        self.topics("create", &[&output, &changelog])?;
+        self.topics("create", &[output.clone(), changelog.clone()])?;
         let mut command = Command::new(program("limit"));
         command.args([self.bootstrap, self.options.workload.name(), &self.input()]);
         command.args([PARTITIONS.to_string(), self.options.records.to_string()]);
@@ -127,6 +138,9 @@ impl<'a> Runs<'a> {
     ) -> Result<Figures, String> {
         command.args([self.bootstrap, workload, &self.options.guarantee, &records.to_string()]);
         command.arg(THREADS.to_string()).arg(self.dir.join(app)).args([app, &self.input()]);
+        if self.options.right_records().is_some() {
+            command.arg(self.right());
+        }
         Figures::read(&process::output(command)?, records == 0)
     }
 
@@ -144,9 +158,9 @@ impl<'a> Runs<'a> {
     }
 
     fn forget(&self, app: &str) -> Result<(), String> {
-        let topics = ["out", "counts-changelog", "counts-repartition"];
-        let topics = topics.map(|topic| format!("{app}-{topic}"));
-        self.topics("delete", &topics.each_ref().map(String::as_str))?;
+        let topics = self.options.workload.topics().iter();
+        let topics: Vec<String> = topics.map(|topic| format!("{app}-{topic}")).collect();
+        self.topics("delete", &topics)?;
         self.forget_state(app)
     }
 
@@ -160,7 +174,7 @@ impl<'a> Runs<'a> {
         }
     }
 
-    fn topics(&self, action: &str, topics: &[&str]) -> Result<(), String> {
+    fn topics(&self, action: &str, topics: &[String]) -> Result<(), String> {
         let mut command = Command::new(program("bench"));
         command.args(["topics", self.bootstrap, action]).args(topics);
         process::succeed(command, "the topics of the benchmark could not be changed")
@@ -171,7 +185,7 @@ impl<'a> Runs<'a> {
         if let Some(app) = self.counted.take() {
             self.forget(&app)?;
         }
-        self.topics("delete", &[&self.input()])?;
+        self.topics("delete", &[self.input(), self.right()])?;
         let _ = std::fs::remove_dir_all(&self.dir);
         Ok(())
     }

@@ -7,6 +7,7 @@ mod processors;
 mod stores;
 mod stream_joins;
 mod table_joins;
+mod table_joins_model;
 mod tables;
 mod windows;
 
