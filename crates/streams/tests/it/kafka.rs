@@ -83,11 +83,27 @@ impl Kafka {
     /// Makes a topic with a new name.
     pub(crate) fn topic(&mut self, name: &str, partitions: i32) -> String {
         let name = unique(name);
-        let made = self.client.create_topics(vec![NewTopic::new(name.as_str(), partitions)]);
-        for (topic, result) in made.wait(PATIENCE).expect("created") {
-            result.unwrap_or_else(|error| panic!("{topic}: {error}"));
-        }
+        self.make_topics(&[&name], partitions);
         name
+    }
+
+    /// Makes topics, and waits until the cluster knows them.
+    pub(crate) fn make_topics(&mut self, names: &[&str], partitions: i32) {
+        let topics = names.iter().map(|name| NewTopic::new(*name, partitions)).collect();
+        for (topic, made) in self.client.create_topics(topics).wait(PATIENCE).expect("created") {
+            made.unwrap_or_else(|error| panic!("{topic}: {error}"));
+        }
+        let clock = SystemClock::new();
+        let deadline = kstreams_client::Clock::now(&clock) + PATIENCE;
+        loop {
+            let topics = names.iter().map(|name| (*name).into()).collect();
+            let known = self.client.describe_topics(topics).wait(PATIENCE).expect("described");
+            if known.values().all(Result::is_ok) {
+                return;
+            }
+            assert!(kstreams_client::Clock::now(&clock) < deadline, "{known:?}");
+            self.client.wait(Duration::from_millis(20));
+        }
     }
 
     /// Writes records with text keys and values, each to the partition of its key.

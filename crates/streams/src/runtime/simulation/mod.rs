@@ -11,6 +11,7 @@
 mod instance;
 mod random;
 mod world;
+mod writer;
 
 use self::world::World;
 

@@ -2,6 +2,7 @@
 
 use super::instance::Process;
 use super::random::Random;
+use super::writer::{Writer, has_windows};
 use crate::config::{Settings, StreamsConfig};
 use crate::prelude::{
     Consumed, Grouped, JoinWindows, Materialized, Produced, StreamJoined, StreamsBuilder,
@@ -10,10 +11,8 @@ use crate::prelude::{
 use crate::runtime::clock::Now;
 use crate::runtime::cluster::{Cluster, Limits, Networks};
 use crate::runtime::embedded::network;
-use crate::topology::{Topology, partition_for_key};
+use crate::topology::Topology;
 use kstreams_broker::{Broker, BrokerConfig, Fault, FaultAction, ManualClock, MemoryConnection};
-use kstreams_client::driver::Driver;
-use kstreams_client::{Client, PartitionHandle, Producer, ProducerConfig, TopicPartition};
 use kstreams_protocol::ResponseError;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
@@ -21,11 +20,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use uuid::Uuid;
 
-const PARTITIONS: i32 = 3;
+pub(super) const PARTITIONS: i32 = 3;
 /// What the application reads and writes.
 const TOPICS: [&str; 5] = ["in", "pair", "out", "windows", "pairs"];
 /// The size of the windows, in ms.
-const WINDOW: u64 = 500;
+pub(super) const WINDOW: u64 = 500;
 const INSTANCES: usize = 2;
 const KEYS: u64 = 20;
 /// The wall clock at the start, in ms since 1970.
@@ -58,22 +57,6 @@ pub(super) struct World {
     /// What happened, for a failure's message.
     story: VecDeque<String>,
     dir: tempfile::TempDir,
-}
-
-/// Writes the input.
-struct Writer {
-    seed: u64,
-    client: Client,
-    driver: Driver,
-    producer: Producer,
-    partitions: Vec<PartitionHandle>,
-    /// Those of the other side of the join.
-    pair: Vec<PartitionHandle>,
-    written: BTreeMap<String, i64>,
-    /// By value and window.
-    windows: BTreeMap<String, i64>,
-    /// The keys that are on both sides.
-    pairs: BTreeMap<String, i64>,
 }
 
 fn topology(seed: u64) -> Topology {
@@ -425,11 +408,6 @@ impl World {
     }
 }
 
-/// Whether there are a windowed aggregation and a join of two streams as well.
-fn has_windows(seed: u64) -> bool {
-    seed % 2 == 1
-}
-
 /// Whether a record cache holds back some results.
 fn is_cached(seed: u64) -> bool {
     seed % 5 == 4
@@ -453,52 +431,4 @@ fn settings(seed: u64, guarantee: &str, state: &std::path::Path) -> Settings {
         .into_iter()
         .fold(config, |config, (key, value)| config.set(key, value).expect("a setting"));
     config.resolve().expect("settings")
-}
-
-impl Writer {
-    fn new(cluster: &Cluster, seed: u64) -> Self {
-        let (mut client, driver) = cluster.stepped_client("writer", !seed).expect("a client");
-        let config = ProducerConfig {
-            linger: Duration::from_millis(5),
-            buffer_memory: usize::MAX,
-            ..ProducerConfig::default()
-        };
-        let mut producer = client.producer(config);
-        let mut partitions = |topic| -> Vec<PartitionHandle> {
-            (0..PARTITIONS)
-                .map(|partition| producer.partition(&TopicPartition::new(topic, partition)))
-                .collect()
-        };
-        let (partitions, pair) = (partitions("in"), partitions("pair"));
-        let (written, windows) = (BTreeMap::new(), BTreeMap::new());
-        let pairs = BTreeMap::new();
-        Writer { seed, client, driver, producer, partitions, pair, written, windows, pairs }
-    }
-
-    /// What the counts of each output have to become.
-    fn expected(&self) -> Vec<(&'static str, &BTreeMap<String, i64>)> {
-        let mut expected = vec![("out", &self.written)];
-        if has_windows(self.seed) {
-            expected.extend([("windows", &self.windows), ("pairs", &self.pairs)]);
-        }
-        expected
-    }
-
-    fn write(&mut self, key: &str, value: String, time: i64) {
-        let partition = self.partitions[partition_for_key(key.as_bytes(), PARTITIONS) as usize];
-        let (key, bytes) = (Some(key.as_bytes()), Some(value.as_bytes()));
-        self.producer.append(partition, time, key, bytes, &[]).expect("appended");
-        let start = time / WINDOW as i64 * WINDOW as i64;
-        let window = format!("[{value}@{start}/{}]", start + WINDOW as i64);
-        *self.windows.entry(window).or_default() += 1;
-        *self.written.entry(value).or_default() += 1;
-    }
-
-    /// A record for the other side of the join.
-    fn write_pair(&mut self, key: &str, time: i64) {
-        let partition = self.pair[partition_for_key(key.as_bytes(), PARTITIONS) as usize];
-        let bytes = (Some(key.as_bytes()), Some(&b"pair"[..]));
-        self.producer.append(partition, time, bytes.0, bytes.1, &[]).expect("appended");
-        self.pairs.insert(key.into(), 1);
-    }
 }

@@ -150,6 +150,60 @@ fn p45_joined_topics_need_equally_many_partitions() {
     }
 }
 
+/// P45: every operation that needs it is refused.
+#[test]
+fn p45_topics_that_do_not_fit_are_refused_by_every_operation() {
+    type Build = fn(&StreamsBuilder, &str, &str) -> KStream<String, String>;
+    let stream = |builder: &StreamsBuilder, topic: &str| -> KStream<String, String> {
+        builder.stream(topic, Consumed::new())
+    };
+    let builds: [Build; 3] = [
+        |builder, l, r| {
+            let table = |topic| builder.table(topic, Consumed::new(), Materialized::new());
+            let (l, r): (KTable<String, String>, KTable<String, String>) = (table(l), table(r));
+            l.outer_join(&r, |l, r| format!("{l:?}{r:?}"))
+                .to_stream()
+                .map_values(Option::unwrap_or_default)
+        },
+        |builder, l, r| {
+            let l = builder.stream::<String, String>(l, Consumed::new());
+            let r = builder.stream::<String, String>(r, Consumed::new());
+            let windows = JoinWindows::of(millis(10));
+            l.left_join(&r, |l, r| format!("{l}{r:?}"), windows, StreamJoined::new())
+        },
+        |builder, l, r| {
+            let grouped = |topic| {
+                let stream = builder.stream::<String, String>(topic, Consumed::new());
+                stream.group_by_key(Grouped::new())
+            };
+            grouped(l)
+                .cogroup(|_, all: String, value| all + &value)
+                .cogroup(&grouped(r), |_, all, value| all + &value)
+                .aggregate(String::new, Materialized::new())
+                .to_stream()
+                .map_values(Option::unwrap_or_default)
+        },
+    ];
+    let mut kafka = Kafka::shared();
+    let (left, right) = (kafka.topic("left", 2), kafka.topic("right", 3));
+    let out = kafka.topic("out", 1);
+    for build in builds {
+        let builder = StreamsBuilder::new();
+        build(&builder, &left, &right).to(out.as_str(), Produced::new());
+        let dir = tempfile::tempdir().expect("a directory");
+        let settings = config(&unique("refused"), &kafka.bootstrap, dir.path());
+        let started = KafkaStreams::start(builder.build().expect("builds"), settings);
+        let error = started.expect_err("refused").to_string();
+        assert!(error.contains(&format!("{left} has 2, {right} has 3")), "{error}");
+    }
+    // A source alone reads topics of any size.
+    let builder = StreamsBuilder::new();
+    stream(&builder, &left).merge(&stream(&builder, &right)).to(out.as_str(), Produced::new());
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = config(&unique("merged"), &kafka.bootstrap, dir.path());
+    start(builder.build().expect("builds"), settings).close(PATIENCE).expect("closes");
+}
+
 /// What waits in a suppression buffer is there after a move: it comes from the changelog, with its order and its prior values.
 #[test]
 fn a_suppression_buffer_comes_back_from_its_changelog() {

@@ -9,7 +9,7 @@ use self::topologies::{CASES, Case, Site};
 use super::app::{AppProcess, config};
 use crate::kafka::{Kafka, PATIENCE, Written, unique, wall_clock};
 use kstreams::prelude::*;
-use kstreams_client::{Clock, NewTopic, SystemClock};
+use kstreams_client::{Clock, SystemClock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::path::Path;
@@ -109,11 +109,8 @@ impl Run {
         let (a, b) = (records(SEED, base, 0), records(SEED + 8, base, 1));
         let outputs = CASES.iter().map(|case| output(&name, case));
         let topics = outputs.chain(["a", "b"].map(|topic| format!("{name}-{topic}")));
-        let topics = topics.map(|topic| NewTopic::new(topic.as_str(), PARTITIONS)).collect();
-        let made = kafka.client().create_topics(topics).wait(PATIENCE).expect("created");
-        made.into_iter().for_each(|(topic, made)| {
-            made.unwrap_or_else(|error| panic!("{topic}: {error}"));
-        });
+        let topics: Vec<String> = topics.collect();
+        kafka.make_topics(&topics.iter().map(String::as_str).collect::<Vec<_>>(), PARTITIONS);
         for (topic, given) in [("a", &a), ("b", &b)] {
             let written = given.iter().map(|given| Written {
                 partition: given.partition,
