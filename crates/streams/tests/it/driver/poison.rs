@@ -88,7 +88,7 @@ impl DeserializationHandler for Witness {
             |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or(b"null")).into_owned();
         let (key, value, marker) = (record.key, record.value, record.headers.last("marker"));
         let seen = format!("{} {} {}: {error}", text(key), text(value), text(marker));
-        self.0.lock().unwrap().push(seen);
+        self.0.lock().expect("not poisoned").push(seen);
         HandlerResponse::Continue
     }
 }
@@ -107,7 +107,7 @@ fn p67_a_handler_sees_the_headers_of_the_wire() {
         "in (a,x)@0 {marker=m other=o} -> -
          in (b,y)@1 {marker=n} -> -",
     );
-    let seen = seen.lock().unwrap();
+    let seen = seen.lock().expect("not poisoned");
     assert_eq!(*seen, ["a x m: 1 headers are left", "b y n: 0 headers are left"]);
 }
 
