@@ -61,7 +61,7 @@ impl Options {
 /// What came out.
 #[derive(Default)]
 struct Report {
-    count: Count,
+    outcome: Outcome,
     failed_steps: Vec<&'static str>,
     times: Vec<(&'static str, Duration)>,
 }
@@ -71,6 +71,49 @@ struct Report {
 struct Count {
     passed: u64,
     failed: u64,
+}
+
+/// What the tests said.
+#[derive(Default)]
+struct Outcome {
+    count: Count,
+    failures: Failures,
+}
+
+/// What failed tests printed, to be said again at the end: there it is found, even where only the end of a log is kept.
+#[derive(Default)]
+struct Failures {
+    lines: Vec<String>,
+    /// How many lines of the test may still come; none outside of a test's output.
+    left: usize,
+}
+
+/// As much of a failed test's output as the end repeats.
+const LINES_OF_A_FAILURE: usize = 30;
+
+impl Failures {
+    /// libtest says `---- NAME stdout ----` before a test's output, and `failures:` behind all.
+    fn see(&mut self, line: &str) {
+        if line.starts_with("---- ") && line.ends_with(" stdout ----") {
+            self.left = LINES_OF_A_FAILURE;
+        } else if line == "failures:" {
+            self.left = 0;
+        }
+        if self.left > 0 {
+            self.left -= 1;
+            self.lines.push(line.to_owned());
+        }
+    }
+}
+
+impl Outcome {
+    fn see(&mut self, line: &str) {
+        if let Some(Count { passed, failed }) = test_result(line) {
+            self.count.passed += passed;
+            self.count.failed += failed;
+        }
+        self.failures.see(line);
+    }
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), String> {
@@ -98,20 +141,20 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     if let Err(why) = &java {
         eprintln!("\nerror: {why}");
     }
-    let mut count = Count::default();
+    let mut outcome = Outcome::default();
     report.step(options, "test", || {
         if needs_broker {
             java.clone()?;
-            tests_on_broker(options, kcat, &mut count)
+            tests_on_broker(options, kcat, &mut outcome)
         } else {
-            unit_tests(options, &mut count)
+            unit_tests(options, &mut outcome)
         }
     });
     report.step(options, "cluster", || {
         java.clone()?;
-        conformance::cluster(|command| tests(command, &mut count))
+        conformance::cluster(|command| tests(command, &mut outcome))
     });
-    report.count = count;
+    report.outcome = outcome;
     report.step(options, "parity", || {
         java.clone()?;
         parity::run(&parity::Options::check())
@@ -154,10 +197,13 @@ impl Report {
     /// The last lines. A failed step counts as a failure even if no test failed in it, so that the last line and the
     /// exit status always agree.
     fn end(&self) -> Result<(), String> {
-        let Count { passed, failed } = self.count;
+        let Count { passed, failed } = self.outcome.count;
         let failed = failed + self.steps_without_test_failures();
         let times: Vec<String> =
             self.times.iter().map(|(name, took)| format!("{name} {}", seconds(*took))).collect();
+        for line in &self.outcome.failures.lines {
+            println!("{line}");
+        }
         println!("\ntimes: {}", times.join(", "));
         if !self.failed_steps.is_empty() {
             println!("failed: {}", self.failed_steps.join(", "));
@@ -167,7 +213,8 @@ impl Report {
     }
 
     fn steps_without_test_failures(&self) -> u64 {
-        let told = |name: &&&str| ["test", "cluster"].contains(*name) && self.count.failed > 0;
+        let told =
+            |name: &&&str| ["test", "cluster"].contains(*name) && self.outcome.count.failed > 0;
         self.failed_steps.iter().filter(|name| !told(name)).count() as u64
     }
 }
@@ -207,20 +254,20 @@ fn doc(options: &Options) -> Result<(), String> {
 }
 
 /// The tests inside of the crates: they need nothing around them.
-fn unit_tests(options: &Options, count: &mut Count) -> Result<(), String> {
+fn unit_tests(options: &Options, outcome: &mut Outcome) -> Result<(), String> {
     let mut command = options.cargo(["test", "--no-fail-fast", "--bins"]);
     if options.package.as_deref().map_or(Ok(true), workspace::has_library)? {
         command.arg("--lib");
     }
     command.env("RUST_BACKTRACE", "1");
-    tests(command, count)
+    tests(command, outcome)
 }
 
 /// All tests, with everything around them that they may need.
 fn tests_on_broker(
     options: &Options,
     kcat: Option<JoinHandle<Result<Kcat, String>>>,
-    count: &mut Count,
+    outcome: &mut Outcome,
 ) -> Result<(), String> {
     let mut command = options.cargo(["test", "--no-fail-fast"]);
     command.env("RUST_BACKTRACE", "1");
@@ -232,7 +279,7 @@ fn tests_on_broker(
     let broker = TestBroker::take_or_start()?;
     println!("broker: {}", broker.bootstrap());
     command.env(broker::BOOTSTRAP, broker.bootstrap());
-    let result = tests(command, count);
+    let result = tests(command, outcome);
     if result.is_err()
         && let Some(log) = broker.keep_log()
     {
@@ -240,28 +287,27 @@ fn tests_on_broker(
     }
     let stopped = broker.stop();
     let conforms = match options.package.as_deref() {
-        None | Some("kstreams-client") => conformance::run(|command| tests(command, count)),
+        None | Some("kstreams-client") => conformance::run(|command| tests(command, outcome)),
         Some(_) => Ok(()),
     };
     result.and(stopped).and(conforms)
 }
 
 /// Runs the tests, shows what they print, and counts.
-fn tests(command: Command, count: &mut Count) -> Result<(), String> {
+fn tests(command: Command, outcome: &mut Outcome) -> Result<(), String> {
     let start: Instant = process::now();
     let ended = process::watch(command, TESTS_AT_MOST, |line| {
         println!("{line}");
-        if let Some(Count { passed, failed }) = test_result(line) {
-            count.passed += passed;
-            count.failed += failed;
-        }
+        outcome.see(line);
     })?;
     match ended {
         Ended::OutOfTime => {
             Err(format!("the tests did not end within {}: one hangs", seconds(start.elapsed())))
         }
         Ended::With(status) if status.success() => Ok(()),
-        Ended::With(_) if count.failed > 0 => Err(format!("{} tests failed", count.failed)),
+        Ended::With(_) if outcome.count.failed > 0 => {
+            Err(format!("{} tests failed", outcome.count.failed))
+        }
         Ended::With(status) => Err(format!("a test program did not compile or crashed ({status})")),
     }
 }
@@ -291,11 +337,20 @@ mod tests {
     }
 
     #[test]
+    fn what_a_failed_test_printed_is_kept() {
+        let mut outcome = Outcome::default();
+        let log = "test a ... FAILED\n\nfailures:\n\n---- a stdout ----\npanicked at a.rs\n\nfailures:\n    a\n";
+        log.lines().for_each(|line| outcome.see(line));
+        assert_eq!(outcome.failures.lines, ["---- a stdout ----", "panicked at a.rs", ""]);
+    }
+
+    #[test]
     fn a_failed_step_is_a_failure_once() {
-        let mut report = Report { count: Count { passed: 5, failed: 2 }, ..Report::default() };
+        let mut report = Report::default();
+        report.outcome.count = Count { passed: 5, failed: 2 };
         report.failed_steps = vec!["clippy", "test"];
         assert_eq!(report.steps_without_test_failures(), 1);
-        report.count.failed = 0;
+        report.outcome.count.failed = 0;
         assert_eq!(report.steps_without_test_failures(), 2);
         assert!(report.end().is_err());
     }
