@@ -30,13 +30,14 @@ struct Barrier {
 }
 
 impl Barrier {
-    /// Counts the records of one application. Each takes a while, so that there are commits in between.
+    /// Counts the records of one application. Each takes so long that a task's share of a turn is a hundred of them at most, and the
+    /// first commit is behind every thread before the middle.
     fn tap(self: &Arc<Self>, case: &Case) -> Arc<dyn Fn() + Send + Sync> {
         let (barrier, read) = (self.clone(), AtomicUsize::new(0));
         let middle = self.percent.map(|percent| RECORDS * case.inputs * percent / 100);
         Arc::new(move || {
             let number = read.fetch_add(1, Ordering::Relaxed) + 1;
-            std::thread::park_timeout(Duration::from_millis(1));
+            std::thread::park_timeout(Duration::from_millis(2));
             let Some(middle) = middle else { return };
             if number == middle && barrier.waiting.fetch_add(1, Ordering::AcqRel) + 1 == CASES.len()
             {
@@ -63,7 +64,11 @@ fn application(run: &str, case: &Case) -> String {
 #[test]
 #[ignore = "run by another test as a process of its own"]
 fn the_stateful_process() {
-    tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stdout).init();
+    tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_thread_names(true)
+        .with_writer(std::io::stdout)
+        .init();
     let var = |name: &str| std::env::var(name).expect(name);
     let (run, bootstrap, state) = (var("RUN"), var("BOOTSTRAP"), var("STATE"));
     let barrier = Barrier { percent: var("PERCENT").parse().ok(), waiting: AtomicUsize::new(0) };
@@ -137,10 +142,10 @@ impl Run {
     }
 
     /// Starts the process and kills it when each application has read a part of its input.
-    fn killed_in_the_middle(&self) {
+    fn killed_in_the_middle(&self) -> Vec<String> {
         let process = self.start("35");
         process.wait_log("middle", |log| log.iter().any(|line| line.contains(MIDDLE)));
-        process.kill();
+        process.kill()
     }
 
     /// How many records of the input are committed.
@@ -218,10 +223,15 @@ fn differences(case: &Case, expected: &Results, found: &Results) -> Vec<String> 
 #[test]
 fn killed_applications_give_the_results_of_uninterrupted_ones() {
     let mut run = Run::new();
-    run.killed_in_the_middle();
+    let log = run.killed_in_the_middle();
     for case in &CASES {
         let committed = run.committed(case);
-        assert!(0 < committed && committed < Run::all(case), "{}: {committed}", case.name);
+        assert!(
+            0 < committed && committed < Run::all(case),
+            "{}: {committed}\n{}",
+            case.name,
+            log.join("\n")
+        );
     }
     run.killed_in_the_middle();
     for case in &CASES {
