@@ -11,7 +11,7 @@ pub use crate::dsl::{
 };
 pub use crate::error::{BoxError, Error, ErrorKind, Result};
 pub use crate::processor::{
-    Cancellable, Context, FixedKeyContext, FixedKeyProcessor, FixedKeyRecord, InitContext,
+    Cancellable, Chunk, Context, FixedKeyContext, FixedKeyProcessor, FixedKeyRecord, InitContext,
     ProcessResult, Processor, PunctuationType, TaskId, ValueContext, ValueTransformer,
 };
 pub use crate::record::{Headers, Record, RecordMetadata};

@@ -1,12 +1,13 @@
 //! What nodes know while a record passes: the task they belong to, the record's place and time, and where to forward.
 
 use super::progress::Progress;
-use super::punctuation::{Cancellable, Punctuate, PunctuationType, Schedules};
+use super::punctuation::{Cancellable, Punctuate, PunctuationType, Schedules, Timing};
+use super::walk::{Chunk, ChunkedWalk, Elapsed};
 use super::{KeyOf, ProcessResult, Processor, RecordOf, ValueOf};
 use crate::config::{Compatibility, OperatorRules};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::RecordMetadata;
-use crate::state::{GlobalStores, StoreSet, StoreToken, StoreType};
+use crate::state::{GlobalStores, StoreSet, StoreToken, StoreType, Walkable};
 use crate::topology::erased::{Fault, Output};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -56,7 +57,11 @@ pub(crate) struct TaskContext {
     dropped: Cell<u64>,
     /// When the next punctuator of each clock is due; the largest number: none.
     next_punctuation: [Cell<i64>; 2],
+    /// Whether a walk may be under way.
+    is_walking: Cell<bool>,
     globals: Arc<GlobalStores>,
+    /// The clock that never goes back, for walks.
+    elapsed: Elapsed,
 }
 
 impl TaskContext {
@@ -65,9 +70,12 @@ impl TaskContext {
         task_id: TaskId,
         rules: OperatorRules,
         globals: Arc<GlobalStores>,
+        elapsed: Elapsed,
     ) -> Self {
         TaskContext {
             globals,
+            elapsed,
+            is_walking: Cell::new(false),
             application_id,
             task_id,
             rules,
@@ -144,6 +152,28 @@ impl TaskContext {
             node.punctuate(kind, now)?;
             if let Some(next) = node.next(kind) {
                 self.expect_punctuation(kind, next);
+            }
+        }
+        Ok(true)
+    }
+
+    pub(super) fn begin_walk(&self) {
+        self.is_walking.set(true);
+    }
+
+    /// Since some moment in the past.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.elapsed.read()
+    }
+
+    /// A piece of each walk of these nodes that is under way; whether there was one.
+    pub(crate) fn walk(&self, nodes: &[Rc<dyn Punctuate>]) -> Result<bool, Fault> {
+        if !self.is_walking.take() {
+            return Ok(false);
+        }
+        for node in nodes.iter().rev() {
+            if node.walk()? {
+                self.is_walking.set(true);
             }
         }
         Ok(true)
@@ -259,6 +289,10 @@ impl<'a, P: Processor + ?Sized> Context<'a, P> {
         Context { task, out, schedules }
     }
 
+    pub(super) fn task(&self) -> &TaskContext {
+        self.task
+    }
+
     /// The same context for another hand.
     pub(super) fn again(&self) -> Self {
         Context { task: self.task, out: self.out, schedules: self.schedules }
@@ -351,7 +385,106 @@ impl<'a, P: Processor + ?Sized> Context<'a, P> {
     where
         F: Fn(&mut P, i64, &mut Context<'_, P>) -> ProcessResult + 'static,
     {
-        self.schedules.add(self.task, interval, kind, Rc::new(punctuator))
+        let timing = Timing { kind, interval, anchor: None };
+        self.schedules.add(self.task, timing, Rc::new(punctuator))
+    }
+
+    /// As [`Self::schedule`], on a grid that goes through `anchor`, in milliseconds since the epoch: it fires for the first time
+    /// then, or if that has gone by, at the next point of the grid. So a punctuator runs at the same hours after every restart.
+    ///
+    /// ```
+    /// # use kstreams::prelude::*;
+    /// # struct Daily;
+    /// # impl Processor for Daily {
+    /// #     type In = (String, String);
+    /// #     type Out = ((), ());
+    /// fn init(&mut self, ctx: &mut Context<Self>) -> ProcessResult {
+    ///     let three_at_night = 3 * 3_600_000; // UTC, of every day since 1970
+    ///     ctx.schedule_at(three_at_night, days(1), PunctuationType::WallClockTime, |_, _, _| Ok(()));
+    ///     Ok(())
+    /// }
+    /// #     fn process(&mut self, _: Record<String, String>, _: &mut Context<Self>) -> ProcessResult { Ok(()) }
+    /// # }
+    /// ```
+    pub fn schedule_at<F>(
+        &mut self,
+        anchor: i64,
+        interval: Duration,
+        kind: PunctuationType,
+        punctuator: F,
+    ) -> Cancellable
+    where
+        F: Fn(&mut P, i64, &mut Context<'_, P>) -> ProcessResult + 'static,
+    {
+        let timing = Timing { kind, interval, anchor: Some(anchor.max(0)) };
+        self.schedules.add(self.task, timing, Rc::new(punctuator))
+    }
+
+    /// Walks a store again and again, entry by entry in the order of the keys' bytes, a [`Chunk`] at a time: between two chunks the
+    /// thread processes records, commits and does everything else, so that a store of any size can be walked without a pause.
+    /// When it is time, as for [`Self::schedule`], a walk begins; `punctuator` gets that time and the entries. A walk that is still
+    /// under way when the next is due goes on instead.
+    ///
+    /// A walk goes by key: each chunk goes on behind the last key, and sees the store as it is then. So every key that is there all
+    /// the time is met once, with the value of that moment, deleted keys are not met any more, and without other writes in between
+    /// the result is that of one walk in one piece. The punctuator may change the store, also the entry that it was given. A
+    /// walk that ends with its task (at a restart, or when the task moves) begins anew when it is due next.
+    ///
+    /// ```
+    /// use kstreams::prelude::*;
+    ///
+    /// struct Prices {
+    ///     prices: KeyValueStore<String, i64>,
+    /// }
+    ///
+    /// impl Processor for Prices {
+    ///     type In = (String, i64);
+    ///     type Out = ((), ());
+    ///
+    ///     fn init(&mut self, ctx: &mut Context<Self>) -> ProcessResult {
+    ///         let chunk = Chunk::entries(1_000).time(millis(5));
+    ///         ctx.schedule_chunked(&self.prices, days(1), PunctuationType::WallClockTime, chunk, |this, _now, (item, price), _ctx| {
+    ///             Ok(this.prices.put(&item, Some(&(price - 1)).filter(|price| **price > 0))?)
+    ///         });
+    ///         Ok(())
+    ///     }
+    ///
+    ///     fn process(&mut self, record: Record<String, i64>, _: &mut Context<Self>) -> ProcessResult {
+    ///         Ok(self.prices.put(&record.key, Some(&record.value))?)
+    ///     }
+    /// }
+    ///
+    /// let prices = Stores::key_value::<String, i64>("prices");
+    /// let builder = StreamsBuilder::new();
+    /// let _ = builder
+    ///     .stream("prices", Consumed::<String, i64>::new())
+    ///     .process(move |ctx| Ok(Prices { prices: ctx.store(&prices)? }), Processed::named("prices").store(&prices));
+    ///
+    /// let mut driver = TopologyTestDriver::new(builder.build()?)?;
+    /// let mut input = driver.input::<String, i64>("prices");
+    /// input.pipe_key_value_at(&mut driver, 0, "apple", 2)?;
+    /// input.pipe_key_value_at(&mut driver, 0, "pear", 1)?;
+    /// driver.advance_wall_clock(days(1))?;
+    /// let store = driver.store(&prices)?;
+    /// assert_eq!((store.get(&"apple".into())?, store.get(&"pear".into())?), (Some(1), None));
+    /// # Ok::<(), kstreams::Error>(())
+    /// ```
+    pub fn schedule_chunked<S, F>(
+        &mut self,
+        store: &S,
+        interval: Duration,
+        kind: PunctuationType,
+        chunk: Chunk,
+        punctuator: F,
+    ) -> Cancellable
+    where
+        P: Sized,
+        S: Walkable,
+        F: Fn(&mut P, i64, (S::Key, S::Value), &mut Context<'_, P>) -> ProcessResult + 'static,
+    {
+        let walk = ChunkedWalk::new(store.share(), chunk, punctuator);
+        let timing = Timing { kind, interval, anchor: None };
+        self.schedules.add_walk(self.task, timing, Rc::new(walk))
     }
 
     /// Asks for a commit soon, before the commit interval is over.

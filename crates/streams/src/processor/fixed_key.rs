@@ -1,7 +1,8 @@
 //! Processors that cannot change the key, so that nothing below them has to be repartitioned.
 
-use super::{Cancellable, Context, ProcessResult, Processor, PunctuationType};
+use super::{Cancellable, Chunk, Context, ProcessResult, Processor, PunctuationType};
 use crate::record::{Headers, Record};
+use crate::state::Walkable;
 use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
@@ -154,6 +155,42 @@ impl<P: FixedKeyProcessor + ?Sized> FixedKeyContext<'_, P> {
     {
         self.0.schedule(interval, kind, move |processor, now, ctx| {
             punctuator(&mut processor.0, now, &mut FixedKeyContext(ctx.again()))
+        })
+    }
+
+    /// As [`Context::schedule_at`].
+    pub fn schedule_at<F>(
+        &mut self,
+        anchor: i64,
+        interval: Duration,
+        kind: PunctuationType,
+        punctuator: F,
+    ) -> Cancellable
+    where
+        F: Fn(&mut P, i64, &mut FixedKeyContext<'_, P>) -> ProcessResult + 'static,
+    {
+        self.0.schedule_at(anchor, interval, kind, move |processor, now, ctx| {
+            punctuator(&mut processor.0, now, &mut FixedKeyContext(ctx.again()))
+        })
+    }
+
+    /// As [`Context::schedule_chunked`].
+    pub fn schedule_chunked<S, F>(
+        &mut self,
+        store: &S,
+        interval: Duration,
+        kind: PunctuationType,
+        chunk: Chunk,
+        punctuator: F,
+    ) -> Cancellable
+    where
+        P: Sized,
+        S: Walkable,
+        F: Fn(&mut P, i64, (S::Key, S::Value), &mut FixedKeyContext<'_, P>) -> ProcessResult
+            + 'static,
+    {
+        self.0.schedule_chunked(store, interval, kind, chunk, move |processor, now, entry, ctx| {
+            punctuator(&mut processor.0, now, entry, &mut FixedKeyContext(ctx.again()))
         })
     }
 

@@ -6,6 +6,7 @@ mod progress;
 mod punctuation;
 mod supplier;
 mod value_transformer;
+mod walk;
 
 use crate::error::BoxError;
 use crate::record::Record;
@@ -17,6 +18,8 @@ pub(crate) use self::punctuation::Punctuate;
 pub use self::punctuation::{Cancellable, PunctuationType};
 pub(crate) use self::supplier::{ProcessorSupplier, build as build_processor};
 pub use self::value_transformer::{ValueContext, ValueTransformer};
+pub use self::walk::Chunk;
+pub(crate) use self::walk::Elapsed;
 
 /// What [`Processor::process`] returns; `?` takes any error into it.
 pub type ProcessResult = Result<(), BoxError>;

@@ -1,8 +1,10 @@
 //! Punctuators: user code that runs when time has come, not when a record has.
 //!
 //! A schedule fires at most once a check: what it has missed is skipped, and it stays on its grid. Stream time is checked after each
-//! record, and before the first; the wall clock once a turn of the thread.
+//! record, and before the first; the wall clock once a turn of the thread. A walk that a schedule has begun ([`super::walk`]) does a
+//! piece a turn.
 
+use super::walk::Walk;
 use super::{Context, KeyOf, ProcessResult, Processor, TaskContext, ValueOf};
 use crate::topology::erased::{Fault, Output};
 use std::cell::{Cell, RefCell};
@@ -21,13 +23,17 @@ pub enum PunctuationType {
 }
 
 /// Ends a schedule.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Cancellable(Rc<Cell<bool>>);
 
 impl Cancellable {
     /// The punctuator is not called any more. It may cancel itself.
     pub fn cancel(&self) {
         self.0.set(true);
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.0.get()
     }
 }
 
@@ -55,36 +61,103 @@ struct Due<P: Processor + ?Sized> {
     cancelled: Rc<Cell<bool>>,
 }
 
+/// When a schedule fires.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Timing {
+    pub(super) kind: PunctuationType,
+    pub(super) interval: Duration,
+    /// A point of its grid; without one Java's default.
+    pub(super) anchor: Option<i64>,
+}
+
+impl Timing {
+    fn interval(&self) -> i64 {
+        i64::try_from(self.interval.as_millis()).unwrap_or(i64::MAX).max(1)
+    }
+
+    /// The first time: the anchor, or if that has gone by, the next point of its grid.
+    fn first(&self, task: &TaskContext) -> i64 {
+        let now = match self.kind {
+            PunctuationType::StreamTime => task.stream_time(),
+            PunctuationType::WallClockTime => task.wall_clock(),
+        };
+        match (self.anchor, self.kind) {
+            (Some(anchor), _) if anchor < now => next_point(anchor, self.interval(), now),
+            (Some(anchor), _) => anchor,
+            (None, PunctuationType::StreamTime) => 0,
+            (None, PunctuationType::WallClockTime) => now.saturating_add(self.interval()),
+        }
+    }
+}
+
+/// The first point of a grid after `now`, which is not before the point that is known.
+fn next_point(point: i64, interval: i64, now: i64) -> i64 {
+    let missed = now.saturating_sub(point) / interval;
+    point.saturating_add(missed.saturating_add(1).saturating_mul(interval))
+}
+
 /// The schedules of one processor.
-pub(crate) struct Schedules<P: Processor + ?Sized>(RefCell<Vec<Schedule<P>>>);
+pub(crate) struct Schedules<P: Processor + ?Sized> {
+    schedules: RefCell<Vec<Schedule<P>>>,
+    /// What schedules may begin.
+    walks: RefCell<Vec<Rc<dyn Walk<P>>>>,
+}
 
 impl<P: Processor + ?Sized> Schedules<P> {
     pub(super) fn new() -> Self {
-        Schedules(RefCell::default())
+        Schedules { schedules: RefCell::default(), walks: RefCell::default() }
     }
 
     pub(super) fn add(
         &self,
         task: &TaskContext,
-        interval: Duration,
-        kind: PunctuationType,
+        timing: Timing,
         callback: Rc<Callback<P>>,
     ) -> Cancellable {
-        let interval = i64::try_from(interval.as_millis()).unwrap_or(i64::MAX).max(1);
-        let next = match kind {
-            PunctuationType::StreamTime => 0,
-            PunctuationType::WallClockTime => task.wall_clock().saturating_add(interval),
-        };
+        self.add_cancellable(task, timing, callback, Cancellable::default())
+    }
+
+    fn add_cancellable(
+        &self,
+        task: &TaskContext,
+        timing: Timing,
+        callback: Rc<Callback<P>>,
+        cancellable: Cancellable,
+    ) -> Cancellable {
+        let (kind, interval, next) = (timing.kind, timing.interval(), timing.first(task));
         task.expect_punctuation(kind, next);
-        let cancelled = Rc::new(Cell::new(false));
-        let schedule = Schedule { kind, interval, next, cancelled: cancelled.clone(), callback };
-        self.0.borrow_mut().push(schedule);
-        Cancellable(cancelled)
+        let cancelled = cancellable.0.clone();
+        self.schedules.borrow_mut().push(Schedule { kind, interval, next, cancelled, callback });
+        cancellable
+    }
+
+    /// Schedules the beginning of a walk; one that is under way is not begun again.
+    pub(super) fn add_walk(
+        &self,
+        task: &TaskContext,
+        timing: Timing,
+        walk: Rc<dyn Walk<P>>,
+    ) -> Cancellable
+    where
+        P: 'static,
+    {
+        self.walks.borrow_mut().push(walk.clone());
+        let cancellable = walk.cancellable();
+        let begin = move |_: &mut P, now, ctx: &mut Context<'_, P>| {
+            walk.begin(now);
+            ctx.task().begin_walk();
+            Ok(())
+        };
+        self.add_cancellable(task, timing, Rc::new(begin), cancellable)
+    }
+
+    fn walks(&self) -> Vec<Rc<dyn Walk<P>>> {
+        self.walks.borrow().clone()
     }
 
     /// Takes the callbacks that are due, the earliest first, and moves their schedules on.
     fn take_due(&self, kind: PunctuationType, now: i64) -> Vec<Due<P>> {
-        let mut schedules = self.0.borrow_mut();
+        let mut schedules = self.schedules.borrow_mut();
         schedules.retain(|schedule| !schedule.cancelled.get());
         let mut due = Vec::new();
         for schedule in schedules.iter_mut() {
@@ -93,16 +166,14 @@ impl<P: Processor + ?Sized> Schedules<P> {
             }
             let (callback, cancelled) = (schedule.callback.clone(), schedule.cancelled.clone());
             due.push(Due { at: schedule.next, callback, cancelled });
-            let missed = (now - schedule.next) / schedule.interval;
-            let steps = missed.saturating_add(1).saturating_mul(schedule.interval);
-            schedule.next = schedule.next.saturating_add(steps);
+            schedule.next = next_point(schedule.next, schedule.interval, now);
         }
         due.sort_by_key(|due| due.at);
         due
     }
 
     fn next(&self, kind: PunctuationType) -> Option<i64> {
-        let schedules = self.0.borrow();
+        let schedules = self.schedules.borrow();
         let of_kind = schedules.iter().filter(|s| s.kind == kind && !s.cancelled.get());
         of_kind.map(|schedule| schedule.next).min()
     }
@@ -115,6 +186,9 @@ pub(crate) trait Punctuate {
 
     /// When something is due next.
     fn next(&self, kind: PunctuationType) -> Option<i64>;
+
+    /// A piece of each walk that is under way; whether one goes on.
+    fn walk(&self) -> Result<bool, Fault>;
 }
 
 /// What a node needs to call its punctuators.
@@ -142,5 +216,15 @@ impl<P: Processor> Punctuated<'_, P> {
 
     pub(super) fn next(&self, kind: PunctuationType) -> Option<i64> {
         self.schedules.next(kind)
+    }
+
+    pub(super) fn walk(&self) -> Result<bool, Fault> {
+        let mut goes_on = false;
+        for walk in self.schedules.walks() {
+            let mut ctx = Context::new(self.task, self.out, self.schedules);
+            let stepped = walk.step(&mut self.processor.borrow_mut(), &mut ctx);
+            goes_on |= stepped.map_err(|error| Fault::at(self.name, error))?;
+        }
+        Ok(goes_on)
     }
 }

@@ -38,6 +38,10 @@ impl<P: Processor> Punctuate for ProcessorNode<P> {
     fn next(&self, kind: PunctuationType) -> Option<i64> {
         self.punctuated().next(kind)
     }
+
+    fn walk(&self) -> Result<bool, Fault> {
+        self.punctuated().walk()
+    }
 }
 
 impl<P: Processor> ProcessorNode<P> {

@@ -5,6 +5,7 @@ use super::thread::ThreadParts;
 use super::topics;
 use crate::config::{Guarantee, Settings};
 use crate::error::{Error, ErrorKind, Result};
+use crate::processor::Elapsed;
 use crate::state::{GlobalStores, StateDirectory};
 use crate::task::TaskPlan;
 use crate::topology::Topology;
@@ -206,7 +207,6 @@ impl Cluster {
         };
         ThreadParts {
             client,
-            clock,
             settings: settings.clone(),
             plan: TaskPlan {
                 topology: topology.clone(),
@@ -214,6 +214,10 @@ impl Cluster {
                 source: settings.source.clone(),
                 rules: settings.rules,
                 globals: globals.clone(),
+                elapsed: Elapsed::by({
+                    let clock = clock.clone();
+                    move || clock.now().monotonic
+                }),
             },
             group: GroupConfig {
                 session_timeout: limits.session,
@@ -223,6 +227,7 @@ impl Cluster {
             producer,
             directory: directory.clone(),
             cleans: index == 0,
+            clock,
         }
     }
 }

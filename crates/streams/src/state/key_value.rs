@@ -279,6 +279,26 @@ macro_rules! store_type {
     ($store:ident) => {
         impl<K: 'static, V: 'static> StoreType for $store<K, V> {}
 
+        impl<K: 'static, V: 'static> $store<K, V> {
+            /// Another handle of the same store.
+            pub(super) fn again(&self) -> Self {
+                $store(self.0.clone())
+            }
+
+            pub(super) fn codec(&self) -> Rc<Codec<K, V>> {
+                self.0.codec.clone()
+            }
+
+            /// Entries in bytes.
+            pub(super) fn raw(
+                &self,
+                range: &KeyRange,
+                direction: Direction,
+            ) -> Result<EngineEntries> {
+                self.0.range(range, direction)
+            }
+        }
+
         impl<K: 'static, V: 'static> Open for $store<K, V> {
             type Serdes = KeyValueSerdes<K, V>;
 

@@ -21,6 +21,7 @@ mod session;
 mod spec;
 mod store_set;
 mod versioned;
+mod walk;
 mod window;
 
 #[cfg(test)]
@@ -43,4 +44,5 @@ pub(crate) use self::spec::{StoreFormat, StoreSpec};
 pub use self::spec::{StoreToken, StoreType, Stores};
 pub(crate) use self::store_set::{StoreSet, TaskBackends};
 pub use self::versioned::{VersionedKeyValueStore, VersionedRecord};
+pub use self::walk::Walkable;
 pub use self::window::{TimestampedWindowStore, WindowEntries, WindowStore, WindowValues};

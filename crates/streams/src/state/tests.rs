@@ -13,7 +13,7 @@ use super::restore_batch::{RestoreBatch, Restored};
 use super::spec::{StoreToken, StoreType};
 use super::store_set::{StoreSet, TaskBackends};
 use crate::config::{Compatibility, OperatorRules};
-use crate::processor::{InitContext, TaskContext, TaskId};
+use crate::processor::{Elapsed, InitContext, TaskContext, TaskId};
 use crate::topology::erased::Fault;
 use std::ops::Bound;
 use std::path::PathBuf;
@@ -60,7 +60,13 @@ impl<S: StoreType> Bench<S> {
             read_cache: Budget::new(read_cache),
         };
         let id = TaskId { subtopology: 0, partition: 0 };
-        let task = TaskContext::new("app".into(), id, OperatorRules::CORRECT, Arc::default());
+        let task = TaskContext::new(
+            "app".into(),
+            id,
+            OperatorRules::CORRECT,
+            Arc::default(),
+            Elapsed::none(),
+        );
         let task = Rc::new(task);
         let compatibility = Compatibility::Java44;
         let mut bench =

@@ -6,7 +6,7 @@ use super::partition_group::PartitionGroup;
 use super::source::SourceSettings;
 use crate::config::OperatorRules;
 use crate::error::{Error, ErrorKind, Result};
-use crate::processor::{Punctuate, PunctuationType, TaskContext, TaskId};
+use crate::processor::{Elapsed, Punctuate, PunctuationType, TaskContext, TaskId};
 use crate::state::{GlobalStores, LogRecord, StoreBudget, StoreSet, TaskBackends};
 use crate::topology::erased::{Close, Fault};
 use crate::topology::{ChangelogTopic, TaskNodes, Topology};
@@ -24,6 +24,8 @@ pub(crate) struct TaskPlan {
     pub(crate) source: SourceSettings,
     pub(crate) rules: OperatorRules,
     pub(crate) globals: Arc<GlobalStores>,
+    /// A clock that never goes back.
+    pub(crate) elapsed: Elapsed,
 }
 
 /// The offset to commit for an input partition.
@@ -66,7 +68,7 @@ impl StreamTask {
         let graph = plan.topology.graph();
         let app = &plan.application_id;
         let globals = plan.globals.clone();
-        let context = TaskContext::new(app.clone(), id, plan.rules, globals);
+        let context = TaskContext::new(app.clone(), id, plan.rules, globals, plan.elapsed.clone());
         let context = Rc::new(context);
         context.set_wall_clock(wall_clock);
         let used = graph.stores_of(id.subtopology);
@@ -197,14 +199,17 @@ impl StreamTask {
         Ok(done)
     }
 
-    /// Calls the punctuators that are due; whether there were any. A panic of user code becomes an error.
+    /// Calls the punctuators that are due, and does a piece of the walks that they have begun; whether there were any. A panic of user
+    /// code becomes an error.
     pub(crate) fn punctuate(&mut self, wall_clock: i64) -> Result<bool> {
         self.context.set_wall_clock(wall_clock);
         let run = AssertUnwindSafe(|| {
             let by_records =
                 self.context.punctuate(&self.punctuated, PunctuationType::StreamTime)?;
-            Ok(self.context.punctuate(&self.punctuated, PunctuationType::WallClockTime)?
-                || by_records)
+            let by_clock =
+                self.context.punctuate(&self.punctuated, PunctuationType::WallClockTime)?;
+            let walked = self.context.walk(&self.punctuated)?;
+            Ok(by_records || by_clock || walked)
         });
         let result = catch_unwind(run).unwrap_or_else(|panic| {
             let error = panicked(&*panic).context("in a punctuator".to_string());

@@ -4,7 +4,7 @@ use super::collector::{ProducedRecord, Recorder};
 use super::topics::{TestInputTopic, TestOutputTopic};
 use crate::config::{Settings, StreamsConfig};
 use crate::error::{Error, ErrorKind, Result};
-use crate::processor::{InitContext, TaskId};
+use crate::processor::{Elapsed, InitContext, TaskId};
 use crate::record::Headers;
 use crate::serde::{DefaultSerde, SerdeRef};
 use crate::state::{GlobalRecord, GlobalStores, StoreToken, StoreType, TaskBackends};
@@ -77,6 +77,7 @@ impl TopologyTestDriver {
             source: settings.source.clone(),
             rules: settings.rules,
             globals: Arc::new(GlobalStores::new(&topology.graph().globals)),
+            elapsed: Elapsed::none(),
         };
         let budget = settings.store_budget();
         let has_directory = config.is_set("state.dir");
@@ -146,11 +147,7 @@ impl TopologyTestDriver {
     /// What a punctuator that is due reports.
     pub fn advance_wall_clock(&mut self, by: Duration) -> Result<()> {
         self.wall_clock += by.as_millis() as i64;
-        for task in &mut self.tasks {
-            task.punctuate(self.wall_clock)?;
-            commit(task)?;
-        }
-        self.carry()?;
+        self.punctuate()?;
         self.run()
     }
 
@@ -202,6 +199,16 @@ impl TopologyTestDriver {
         self.run()
     }
 
+    /// Calls what is due, and goes on until the walks that it has begun are at their ends.
+    fn punctuate(&mut self) -> Result<()> {
+        for task in &mut self.tasks {
+            while task.punctuate(self.wall_clock)? {
+                commit(task)?;
+            }
+        }
+        self.carry()
+    }
+
     fn deliver(
         &mut self,
         topic: &str,
@@ -245,6 +252,9 @@ impl TopologyTestDriver {
             };
             task.process(1, wall_clock)?;
             commit(task)?;
+            while task.punctuate(wall_clock)? {
+                commit(task)?;
+            }
             self.carry()?;
         }
         let message = format!(

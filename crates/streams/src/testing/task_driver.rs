@@ -4,7 +4,7 @@
 
 use crate::config::StreamsConfig;
 use crate::error::Result;
-use crate::processor::TaskId;
+use crate::processor::{Elapsed, TaskId};
 use crate::state::TaskBackends;
 use crate::task::{Outgoing, Placement, RecordCollector, StreamTask, TaskPlan, TopicHandle};
 use crate::topology::Topology;
@@ -37,6 +37,7 @@ impl TaskDriver {
             source: settings.source.clone(),
             rules: settings.rules,
             globals: Arc::default(),
+            elapsed: Elapsed::none(),
         };
         let path = config.is_set("state.dir").then(|| settings.state_dir.join("task"));
         let written = Rc::new(RefCell::new(Batches::default()));

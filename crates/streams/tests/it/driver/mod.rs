@@ -4,6 +4,7 @@ mod dsl;
 mod mistakes;
 mod poison;
 mod processors;
+mod punctuators;
 mod stores;
 mod stream_joins;
 mod table_joins;
