@@ -2,12 +2,12 @@
 
 pub use crate::config::StreamsConfig;
 pub use crate::dsl::{
-    Branched, BranchedKStream, CogroupedKStream, EmitStrategy, GlobalKTable, Grouped, JoinWindows,
-    Joined, KGroupedStream, KGroupedTable, KStream, KTable, Materialized, Printed, Processed,
-    Repartitioned, SessionWindowedCogroupedKStream, SessionWindowedKStream, SessionWindows,
-    SlidingWindows, StreamJoined, StreamsBuilder, Suppressed, TableJoined,
-    TimeWindowedCogroupedKStream, TimeWindowedKStream, TimeWindows, UnlimitedWindows, days, hours,
-    millis, minutes, seconds,
+    Branched, BranchedKStream, CogroupedKStream, Decisions, Deduplicated, EmitStrategy,
+    GlobalKTable, Grouped, JoinWindows, Joined, KGroupedStream, KGroupedTable, KStream, KTable,
+    Materialized, Printed, Processed, Repartitioned, SessionWindowedCogroupedKStream,
+    SessionWindowedKStream, SessionWindows, SlidingWindows, StreamJoined, StreamsBuilder,
+    Suppressed, TableJoined, TimeWindowedCogroupedKStream, TimeWindowedKStream, TimeWindows,
+    UnlimitedWindows, days, hours, millis, minutes, seconds,
 };
 pub use crate::error::{BoxError, Error, ErrorKind, Result};
 pub use crate::processor::{

@@ -7,6 +7,8 @@ mod aggregations;
 mod branch;
 mod builder;
 mod cogrouped;
+mod decide;
+mod deduplicate;
 mod foreign_key_join;
 mod global_table;
 mod grouped;
@@ -29,11 +31,12 @@ pub use self::builder::StreamsBuilder;
 pub use self::cogrouped::{
     CogroupedBy, CogroupedKStream, SessionWindowedCogroupedKStream, TimeWindowedCogroupedKStream,
 };
+pub use self::decide::Decisions;
 pub use self::global_table::GlobalKTable;
 pub use self::grouped::KGroupedStream;
 pub use self::grouped_table::KGroupedTable;
 pub use self::options::{
-    Branched, Eager, EmitStrategy, Grouped, Joined, Materialized, Printed, Processed,
+    Branched, Deduplicated, Eager, EmitStrategy, Grouped, Joined, Materialized, Printed, Processed,
     Repartitioned, StreamJoined, Strict, Suppressed, TableJoined,
 };
 pub use self::session_windowed::SessionWindowedKStream;

@@ -5,6 +5,8 @@
 
 mod branch;
 mod change_serde;
+mod decide;
+mod deduplicate;
 mod emit_on_close;
 mod filter;
 mod flat_map;
@@ -37,6 +39,8 @@ mod window_view;
 
 pub(crate) use self::branch::{Branches, branch};
 pub(crate) use self::change_serde::ChangeSerde;
+pub(crate) use self::decide::{Decision, decide, select as select_decision};
+pub(crate) use self::deduplicate::{Deduplication, deduplicate};
 pub(crate) use self::filter::{filter, map_where_key, not_null_key};
 pub(crate) use self::flat_map::{flat_map, flat_map_values};
 pub(crate) use self::for_each::for_each;

@@ -105,7 +105,7 @@ impl<K: 'static, V: 'static> TableStore<K, V> {
         }
     }
 
-    fn put(
+    pub(super) fn put(
         &self,
         key: &K,
         value: Option<&V>,

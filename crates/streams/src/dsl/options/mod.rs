@@ -1,6 +1,7 @@
 //! Options of operators: one struct each, everything optional has a default.
 
 mod branched;
+mod deduplicated;
 mod emit_strategy;
 mod grouped;
 mod joined;
@@ -14,6 +15,7 @@ mod table_joined;
 
 pub(super) use self::branched::BranchUse;
 pub use self::branched::Branched;
+pub use self::deduplicated::Deduplicated;
 pub use self::emit_strategy::EmitStrategy;
 pub use self::grouped::Grouped;
 pub use self::joined::Joined;

@@ -29,6 +29,11 @@ pub(crate) mod prefix {
     pub(crate) const COGROUP_MERGE: &str = "COGROUPKSTREAM-MERGE-";
     pub(crate) const AGGREGATE: &str = "KSTREAM-AGGREGATE-";
     pub(crate) const REDUCE: &str = "KSTREAM-REDUCE-";
+    pub(crate) const DECIDE: &str = "KSTREAM-DECIDE-";
+    pub(crate) const EVENTS: &str = "KSTREAM-EVENTS-";
+    pub(crate) const REJECTIONS: &str = "KSTREAM-REJECTIONS-";
+    pub(crate) const SNAPSHOTS: &str = "KSTREAM-SNAPSHOTS-";
+    pub(crate) const DEDUPLICATE: &str = "KSTREAM-DEDUPLICATE-";
     pub(crate) const TO_STREAM: &str = "KTABLE-TOSTREAM-";
     pub(crate) const TO_TABLE: &str = "KSTREAM-TOTABLE-";
     pub(crate) const TABLE_SOURCE: &str = "KTABLE-SOURCE-";

@@ -1,5 +1,6 @@
 //! Tests on the test driver: the real tasks, one partition, a manual clock.
 
+mod decide;
 mod dsl;
 mod mistakes;
 mod poison;
