@@ -34,7 +34,7 @@ use std::sync::Arc;
 /// ```
 #[derive(Default)]
 pub struct StreamsBuilder {
-    plan: PlanRef,
+    pub(super) plan: PlanRef,
 }
 
 impl StreamsBuilder {

@@ -16,6 +16,7 @@ mod grouped_table;
 mod options;
 mod plan;
 mod session_windowed;
+mod store_writer;
 mod stream;
 mod stream_global_joins;
 mod stream_joins;

@@ -5,16 +5,18 @@ use super::cluster::{Cluster, Instance, Networks};
 use super::global_reader::GlobalReader;
 use super::lifecycle::{State, ThreadState};
 use super::shared::{Listener, Shared};
+use super::store_writer::{StoreWriter, Updates};
 use super::{global_thread, thread_main, topics};
 use crate::config::{Settings, StreamsConfig};
 use crate::error::{Error, ErrorKind, Result};
-use crate::state::{GlobalStores, StateDirectory, clean_up};
+use crate::state::{GlobalStores, StateDirectory, StoreToken, Writable, clean_up};
 use crate::topology::Topology;
 use kstreams_client::Network;
 use kstreams_client::driver::tcp::TcpNetwork;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use uuid::Uuid;
@@ -37,6 +39,10 @@ const CLOSE_ON_DROP: Duration = Duration::from_secs(30);
 pub struct KafkaStreams {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    topology: Topology,
+    cluster: Cluster,
+    /// The store writers that were asked for, by topic.
+    writers: Mutex<BTreeMap<Arc<str>, Arc<Updates>>>,
 }
 
 impl KafkaStreams {
@@ -69,6 +75,8 @@ impl KafkaStreams {
     /// # Errors
     /// The first fatal error of the application, if there was one; a timeout if the threads are still closing.
     pub fn close(&self, timeout: Duration) -> Result<()> {
+        let writers: Vec<_> = self.writers().values().cloned().collect();
+        writers.iter().for_each(|writer| writer.close());
         self.shared.request_close();
         let state = self.wait_for(timeout, State::is_terminal);
         if !state.is_terminal() {
@@ -79,6 +87,7 @@ impl KafkaStreams {
             // A panic was reported by the thread itself.
             let _ = thread.join();
         }
+        writers.iter().for_each(|writer| writer.wait_closed(timeout));
         self.shared.take_error().map_or(Ok(()), Err)
     }
 
@@ -109,8 +118,68 @@ impl KafkaStreams {
         self.close(CLOSE_ON_DROP)
     }
 
+    /// The way to write to a store from any thread: its updates go through the topic that [`StreamsBuilder::store_writer`] names,
+    /// and reach the task that owns the key in the order in which they were put. Each is written once, whatever the connection
+    /// does; what was put and not waited for when the process dies may be lost.
+    ///
+    /// ```no_run
+    /// use kstreams::prelude::*;
+    ///
+    /// # fn main() -> Result<()> {
+    /// let prices = Stores::key_value::<String, f64>("prices");
+    /// let builder = StreamsBuilder::new();
+    /// builder.store_writer(&prices, "price-updates");
+    /// let app = KafkaStreams::start(builder.build()?, StreamsConfig::new("prices", "localhost:9092"))?;
+    /// let writer = app.store_writer(&prices)?;
+    /// writer.put("EUR", 1.08)?.wait()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [`StreamsBuilder::store_writer`]: crate::dsl::StreamsBuilder::store_writer
+    ///
+    /// # Errors
+    /// When the topology names no topic for the store, or the topic cannot be looked up.
+    pub fn store_writer<S: Writable>(&self, token: &StoreToken<S>) -> Result<StoreWriter<S>> {
+        let Some(topic) = self.topology.graph().writers.get(token.name()) else {
+            let name = token.name();
+            let message = format!(
+                "store {name} has no writer: name a topic for its updates with StreamsBuilder::store_writer"
+            );
+            return Err(Error::new(ErrorKind::InvalidTopology, message));
+        };
+        let serdes = S::serdes(token);
+        let updates = self.updates(topic)?;
+        Ok(StoreWriter::new(updates, serdes.key.clone(), serdes.value.clone()))
+    }
+
+    /// The queue of a topic's updates; its thread is started with the first use.
+    fn updates(&self, topic: &Arc<str>) -> Result<Arc<Updates>> {
+        let mut writers = self.writers();
+        if let Some(updates) = writers.get(topic) {
+            return Ok(updates.clone());
+        }
+        let name = format!("{}-{topic}-writer", self.cluster.settings.application_id);
+        let mut client = self.cluster.client(&name)?;
+        let partitions = self.cluster.partitions(&mut client, topic)?;
+        let wire = &self.cluster.settings.wire;
+        let updates =
+            Updates::new(topic.clone(), partitions, wire.buffer_memory, wire.delivery_timeout);
+        let (updates, config) = (Arc::new(updates), self.cluster.producer_config());
+        let writing = updates.clone();
+        // It ends when the writer is closed; nobody has to wait for longer than `close` may take.
+        drop(spawn(&name, move || writing.run(client, &config))?);
+        writers.insert(topic.clone(), updates.clone());
+        Ok(updates)
+    }
+
+    fn writers(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Arc<Updates>>> {
+        self.writers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Starts the thread that fills the global tables.
-    fn read_globals(&self, cluster: &Cluster, instance: &Instance) -> Result<()> {
+    fn read_globals(&self, instance: &Instance) -> Result<()> {
+        let cluster = &self.cluster;
         let name = cluster.global_thread_name(instance.process);
         let policy = cluster.settings.source.policy.clone();
         let reader = GlobalReader::new(cluster.client(&name)?, instance.globals.clone(), policy);
@@ -202,10 +271,13 @@ impl KafkaStreamsBuilder {
         let instance = Instance { topology, directory, process, limits, globals };
         let shared = Arc::new(Shared::new(self.listener));
         // From here on a failure closes what was started: the handle is dropped.
-        let app = KafkaStreams { shared, threads: Mutex::default() };
+        let (threads, writers) = (Mutex::default(), Mutex::default());
+        let topology = instance.topology.clone();
+        let app = KafkaStreams { shared, threads, topology, cluster, writers };
+        let cluster = &app.cluster;
         app.shared.become_state(State::Rebalancing);
         if !instance.globals.are_filled() {
-            app.read_globals(&cluster, &instance)?;
+            app.read_globals(&instance)?;
         }
         for index in 0..settings.stream_threads {
             let name = cluster.thread_name(process, index);

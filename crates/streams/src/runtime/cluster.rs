@@ -171,6 +171,35 @@ impl Cluster {
         client.unwrap_or_else(|| format!("{}-{process}", self.settings.application_id))
     }
 
+    /// How producers write, without transactions.
+    pub(super) fn producer_config(&self) -> ProducerConfig {
+        let wire = &self.settings.wire;
+        ProducerConfig {
+            batch_size: wire.batch_size,
+            linger: wire.linger,
+            max_request_size: wire.max_request_size,
+            // The thread pauses at the bound by itself; a record in hand is never refused.
+            buffer_memory: usize::MAX,
+            compression: Compression::from_name(&wire.compression).unwrap_or(Compression::None),
+            delivery_timeout: wire.delivery_timeout,
+            ..ProducerConfig::default()
+        }
+    }
+
+    /// How many partitions a topic has.
+    pub(super) fn partitions(&self, client: &mut Client, topic: &Arc<str>) -> Result<i32> {
+        let failed =
+            |error: ClientError| Error::new(ErrorKind::Broker, format!("topic {topic}: {error}"));
+        let found = client.describe_topics(vec![topic.clone()]).wait(FIND_CLUSTER);
+        match found.map_err(failed)?.remove(topic) {
+            Some(description) => Ok(description.map_err(failed)?.partitions),
+            None => Err(Error::new(
+                ErrorKind::Broker,
+                format!("the cluster says nothing about topic {topic}"),
+            )),
+        }
+    }
+
     pub(super) fn thread_parts(
         &self,
         instance: &Instance,
@@ -181,17 +210,7 @@ impl Cluster {
         let Instance { topology, directory, process, limits, globals } = instance;
         let settings = &self.settings;
         let group = topics::group_topology(topology.graph(), settings);
-        let wire = &settings.wire;
-        let producer = ProducerConfig {
-            batch_size: wire.batch_size,
-            linger: wire.linger,
-            max_request_size: wire.max_request_size,
-            // The thread pauses at the bound by itself; a record in hand is never refused.
-            buffer_memory: usize::MAX,
-            compression: Compression::from_name(&wire.compression).unwrap_or(Compression::None),
-            delivery_timeout: wire.delivery_timeout,
-            ..ProducerConfig::default()
-        };
+        let producer = self.producer_config();
         let producer = match limits.transaction {
             None => producer,
             // The same one after a restart, so that what a crash left open ends at once.

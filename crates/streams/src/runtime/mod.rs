@@ -22,6 +22,7 @@ mod recovery;
 mod shared;
 #[cfg(all(test, feature = "embedded"))]
 mod simulation;
+mod store_writer;
 mod task_slot;
 mod thread;
 mod thread_assignment;
@@ -34,4 +35,5 @@ pub use self::app::{KafkaStreams, KafkaStreamsBuilder};
 #[cfg(feature = "embedded")]
 pub use self::embedded::EmbeddedBroker;
 pub use self::lifecycle::State;
+pub use self::store_writer::{StoreWriter, Update};
 pub use kstreams_client::Network;

@@ -23,6 +23,7 @@ mod store_set;
 mod versioned;
 mod walk;
 mod window;
+mod writable;
 
 #[cfg(test)]
 mod tests;
@@ -46,3 +47,4 @@ pub(crate) use self::store_set::{StoreSet, TaskBackends};
 pub use self::versioned::{VersionedKeyValueStore, VersionedRecord};
 pub use self::walk::Walkable;
 pub use self::window::{TimestampedWindowStore, WindowEntries, WindowStore, WindowValues};
+pub use self::writable::Writable;

@@ -324,7 +324,7 @@ pub(crate) mod sealed {
     use super::*;
 
     pub trait Open: Sized {
-        type Serdes: 'static;
+        type Serdes: Send + Sync + 'static;
         /// Whether every processor may read it, connected or not.
         const IS_GLOBAL: bool = false;
 

@@ -78,6 +78,7 @@ pub struct TopologyBuilder {
     copartition: Vec<Copartition>,
     source_topics: BTreeMap<Arc<str>, usize>,
     repartition_topics: BTreeMap<Arc<str>, RepartitionTopic>,
+    writers: BTreeMap<Arc<str>, Arc<str>>,
     /// The first mistake; `build` reports it.
     mistake: Option<Error>,
     /// Whether the mistake says in which line of the user's program it was made.
@@ -209,6 +210,7 @@ impl TopologyBuilder {
             stores: self.stores,
             globals: self.globals,
             repartition_topics: self.repartition_topics,
+            writers: self.writers,
             subtopologies,
             copartition,
         })))
@@ -352,6 +354,13 @@ impl TopologyBuilder {
         }
         self.connect(nodes[1], &spec.name);
         self.globals.push(spec.clone());
+    }
+
+    /// Names the topic from which a store is written.
+    pub(crate) fn add_writer(&mut self, store: &Arc<str>, topic: &Arc<str>) {
+        if self.writers.insert(store.clone(), topic.clone()).is_some() {
+            self.fail(Error::topology(format!("store {store} has two writers: one is enough")));
+        }
     }
 
     /// Makes a node tell the value before each change of its table.

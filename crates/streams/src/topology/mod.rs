@@ -52,6 +52,8 @@ pub(crate) struct Graph {
     pub(crate) stores: Vec<StoreSpec>,
     pub(crate) globals: Vec<GlobalSpec>,
     pub(crate) repartition_topics: BTreeMap<Arc<str>, RepartitionTopic>,
+    /// The topics from which stores are written, by store.
+    pub(crate) writers: BTreeMap<Arc<str>, Arc<str>>,
     pub(crate) subtopologies: Vec<Subtopology>,
     /// Topics that must have equally many partitions.
     pub(crate) copartition: Vec<Copartition>,

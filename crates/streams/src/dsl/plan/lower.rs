@@ -41,6 +41,13 @@ pub(super) fn lower(plan: &Plan, optimizations: Optimizations) -> Result<Topolog
                 }
                 index
             }
+            PlanKind::StoreWriter(kind, store, topic) => {
+                let index = builder.add(name, kind.clone(), parents);
+                builder.add_store(store);
+                builder.connect(index, &store.name);
+                builder.add_writer(&store.name, topic);
+                index
+            }
             PlanKind::Reader(kind, stores) => {
                 let index = builder.add(name, kind.clone(), parents);
                 for store in stores {
@@ -85,7 +92,13 @@ fn copartition(builder: &mut TopologyBuilder, plan: &Plan, layout: &Layout) {
         let topics = nodes.iter().flat_map(|&node| sources_of(plan, layout, node)).collect();
         builder.add_copartition(topics, what);
     }
-    for node in &plan.nodes {
+    for (place, node) in plan.nodes.iter().enumerate() {
+        if let PlanKind::StoreWriter(_, store, _) = &node.kind {
+            let places = plan.nodes.iter().enumerate();
+            let users = places.filter(|(other, user)| *other == place || user.uses(&store.name));
+            let topics = users.flat_map(|(user, _)| sources_of(plan, layout, PlanId(user)));
+            builder.add_copartition(topics.collect(), "a store and its writer");
+        }
         if let PlanKind::ForeignKeyJoin(join) = &node.kind {
             for (table, messages) in node.parents.iter().zip([&join.response, &join.registration]) {
                 let mut topics = sources_of(plan, layout, *table);

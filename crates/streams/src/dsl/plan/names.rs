@@ -33,6 +33,7 @@ pub(crate) mod prefix {
     pub(crate) const EVENTS: &str = "KSTREAM-EVENTS-";
     pub(crate) const REJECTIONS: &str = "KSTREAM-REJECTIONS-";
     pub(crate) const SNAPSHOTS: &str = "KSTREAM-SNAPSHOTS-";
+    pub(crate) const STORE_WRITER: &str = "KSTREAM-STORE-WRITER-";
     pub(crate) const DEDUPLICATE: &str = "KSTREAM-DEDUPLICATE-";
     pub(crate) const TO_STREAM: &str = "KTABLE-TOSTREAM-";
     pub(crate) const TO_TABLE: &str = "KSTREAM-TOTABLE-";

@@ -72,6 +72,8 @@ pub(crate) enum PlanKind {
     Node(NodeKind),
     /// A processor with the stores that it shares with others.
     Stateful(NodeKind, Vec<StoreSpec>),
+    /// What writes a store from a topic.
+    StoreWriter(NodeKind, StoreSpec, Arc<str>),
     /// A sink, a topic and a source in the middle of a stream.
     Repartition(Box<RepartitionNode>),
     /// A topic that is read as a table.
@@ -177,5 +179,16 @@ impl RepartitionNode {
             source: (named("source"), node.source.1),
             ..node
         }
+    }
+}
+
+impl PlanNode {
+    /// Whether it has the store of that name, alone or with others.
+    pub(super) fn uses(&self, store: &str) -> bool {
+        let shared: &[StoreSpec] = match &self.kind {
+            PlanKind::Stateful(_, stores) | PlanKind::Table(_, stores) => stores,
+            _ => &[],
+        };
+        shared.iter().chain(self.own_store()).any(|spec| *spec.name == *store)
     }
 }

@@ -8,6 +8,7 @@ mod moves;
 mod restarts;
 mod restore;
 mod stateful;
+mod store_writers;
 mod tables;
 mod three_brokers;
 mod windows;
