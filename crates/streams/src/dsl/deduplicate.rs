@@ -8,7 +8,7 @@ use crate::error::BoxError;
 use crate::operators::{Deduplication, deduplicate};
 use crate::serde::DefaultSerde;
 use crate::state::Stores;
-use crate::topology::operator_kind;
+use crate::topology::{Role, operator_kind};
 
 impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
     /// Lets the first record of each id pass and drops the others of the same id, if their timestamps are at most as far apart as
@@ -67,6 +67,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
         let kind = operator_kind::<(K, V), (K, V)>(deduplicate(rule, identify));
         let kind = PlanKind::Stateful(kind, vec![store.spec.clone()]);
         let node = self.plan.add(name, kind, vec![self.node]);
+        self.plan.set_role(node, Role::Processor);
         KStream {
             plan: self.plan.clone(),
             node,

@@ -93,7 +93,9 @@ impl<K: Clone + 'static, V: Clone + 'static> KGroupedStream<K, V> {
     #[track_caller]
     pub fn count(&self, materialized: Materialized<K, i64>) -> KTable<K, i64> {
         self.skip_store_number(&materialized);
-        self.aggregated(prefix::AGGREGATE, materialized, None, counting())
+        let table = self.aggregated(prefix::AGGREGATE, materialized, None, counting());
+        self.plan.only_grows(table.node);
+        table
     }
 
     /// Combines the values of each key; the first is taken as it is.
@@ -125,7 +127,9 @@ impl<K: Clone + 'static, V: Clone + 'static> KGroupedStream<K, V> {
         F: Fn(V, V) -> Result<V, BoxError> + Send + Sync + 'static,
     {
         let value = self.serdes.as_ref().map(|(_, value)| value);
-        self.aggregated(prefix::REDUCE, materialized, value, reducing(reducer))
+        let table = self.aggregated(prefix::REDUCE, materialized, value, reducing(reducer));
+        self.plan.only_grows(table.node);
+        table
     }
 
     /// Folds the values of each key into an aggregate that begins with `initializer`. The aggregator gives the new aggregate, or

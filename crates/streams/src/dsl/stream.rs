@@ -10,7 +10,7 @@ use crate::serde::SerdeRef;
 use crate::task::SinkSpec;
 use crate::topology::erased::NodeFactory;
 use crate::topology::{
-    Produced, RepartitionTopic, TopicTarget, operator_kind, processor_kind, sink_kind,
+    Produced, RepartitionTopic, Role, TopicTarget, operator_kind, processor_kind, sink_kind,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -425,6 +425,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
         let stores = processed.stores.into_iter().cloned().collect();
         let kind = PlanKind::Stateful(processor_kind(Arc::new(supplier)), stores);
         let node = self.plan.add(name, kind, vec![self.node]);
+        self.plan.set_role(node, Role::Processor);
         KStream { plan: self.plan.clone(), node, key: None, value: None, rekeyed: true }
     }
 
@@ -441,6 +442,7 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
         let supplier = move |ctx: &mut InitContext| supplier(ctx).map(FixedKey);
         let kind = PlanKind::Stateful(processor_kind(Arc::new(supplier)), stores);
         let node = self.plan.add(name, kind, vec![self.node]);
+        self.plan.set_role(node, Role::Processor);
         let (plan, key) = (self.plan.clone(), self.key.clone());
         KStream { plan, node, key, value: None, rekeyed: self.rekeyed }
     }

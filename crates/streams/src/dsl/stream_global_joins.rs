@@ -6,7 +6,7 @@ use super::plan::{PlanKind, prefix};
 use super::stream::KStream;
 use crate::error::BoxError;
 use crate::operators::{GlobalJoiner, Grouping, Lookup, SelectAndJoin, stream_global_join};
-use crate::topology::operator_kind;
+use crate::topology::{Role, operator_kind};
 
 impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
     /// Joins each record with the global table's value of the key that `selector` makes of it (a key, or an `Option` of one). A
@@ -167,10 +167,12 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
             return KStream::new(plan.clone(), self.node, None, None);
         };
         let nulls = Grouping { key: key.clone(), value };
+        let role = Role::GlobalReader(table.name.clone());
         let table = (table.name.clone(), table.serdes.clone());
         let factory = stream_global_join::<K, V, GK, T, R, F>(lookup, nulls, table, joiner);
         let kind = PlanKind::Node(operator_kind::<(K, V), (K, R)>(factory));
         let node = plan.add(name, kind, vec![self.node]);
+        plan.set_role(node, role);
         if lookup == Lookup::Left {
             plan.want_null_keys(node);
         }

@@ -10,7 +10,7 @@ use super::{global_thread, thread_main, topics};
 use crate::config::{Settings, StreamsConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::state::{GlobalStores, StateDirectory, StoreToken, Writable, clean_up};
-use crate::topology::Topology;
+use crate::topology::{Severity, Topology};
 use kstreams_client::Network;
 use kstreams_client::driver::tcp::TcpNetwork;
 use std::collections::BTreeMap;
@@ -257,6 +257,12 @@ impl KafkaStreamsBuilder {
         if topics::external_topics(self.topology.graph()).is_empty() {
             let message = "the topology reads no topic: there is nothing to run";
             return Err(Error::new(ErrorKind::InvalidTopology, message));
+        }
+        for finding in self.topology.lint() {
+            match finding.severity {
+                Severity::Warning => tracing::warn!("topology: {finding}"),
+                Severity::Note => tracing::info!("topology: {finding}"),
+            }
         }
         let networks = self
             .networks

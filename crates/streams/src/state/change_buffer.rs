@@ -106,7 +106,7 @@ impl<K: 'static, V: 'static> Open for ChangeBuffer<K, V> {
         let name = &token.spec.name;
         let topic = ctx.stores.serde_topic(name);
         Ok(ChangeBuffer {
-            codec: Codec { name: name.clone(), topic, serdes: token.serdes.clone() },
+            codec: Codec::new(name.clone(), topic, token.serdes.clone()),
             layers: ctx.stores.change_buffer(name)?,
             task: ctx.task.clone(),
         })

@@ -5,6 +5,7 @@ use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::record::Headers;
 use crate::serde::{At, Presence, SerdeRef};
 use byteview::ByteView;
+use std::cell::Cell;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
@@ -36,9 +37,15 @@ pub(super) struct Codec<K, V> {
     /// Stores show serdes their changelog's name, as Java does.
     pub(super) topic: Arc<str>,
     pub(super) serdes: KeyValueSerdes<K, V>,
+    /// Whether a key was written twice and gave the same bytes. One that does not is never found again.
+    is_proven: Cell<bool>,
 }
 
 impl<K: 'static, V: 'static> Codec<K, V> {
+    pub(super) fn new(name: Arc<str>, topic: Arc<str>, serdes: KeyValueSerdes<K, V>) -> Self {
+        Codec { name, topic, serdes, is_proven: Cell::new(false) }
+    }
+
     fn at(&self, is_key: bool) -> At<'_> {
         At { topic: &self.topic, headers: &NO_HEADERS, is_key }
     }
@@ -48,8 +55,27 @@ impl<K: 'static, V: 'static> Codec<K, V> {
         Error::new(ErrorKind::BadRecord, message).with_source(error)
     }
 
-    /// Appends the key's bytes.
+    /// Appends the key's bytes. The first key is written twice: a serde that gives other bytes each time, such as one that encrypts
+    /// with a random nonce, is refused before it does harm. Debug builds try every key.
     pub(super) fn write_key(&self, key: &K, out: &mut Vec<u8>) -> Result<()> {
+        let begin = out.len();
+        self.append_key(key, out)?;
+        if self.is_proven.get() && !cfg!(debug_assertions) {
+            return Ok(());
+        }
+        let mut again = Vec::new();
+        self.append_key(key, &mut again)?;
+        if again != out[begin..] {
+            let why = "its serde gives other bytes each time, so that no key would be found again and nothing could be deleted: use \
+                       a serde that always gives the same bytes for a key (encryption: with a nonce that is made from the key, or of \
+                       the value only)";
+            return Err(self.failed("use this key", why.into()));
+        }
+        self.is_proven.set(true);
+        Ok(())
+    }
+
+    fn append_key(&self, key: &K, out: &mut Vec<u8>) -> Result<()> {
         match self.serdes.key.serialize(&self.at(true), key, out) {
             Ok(Presence::Value) => Ok(()),
             Ok(Presence::Null) => Err(self.failed("use a null key", "keys are never null".into())),

@@ -124,7 +124,7 @@ impl<K: 'static, V: 'static> Open for JoinBuffer<K, V> {
         }
         let topic = ctx.stores.serde_topic(name);
         Ok(JoinBuffer {
-            codec: Codec { name: name.clone(), topic, serdes: token.serdes.clone() },
+            codec: Codec::new(name.clone(), topic, token.serdes.clone()),
             layers,
             task: ctx.task.clone(),
             waiting: RefCell::new(waiting),

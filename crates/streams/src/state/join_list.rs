@@ -230,8 +230,8 @@ impl<K: 'static, L: 'static, R: 'static> Open for JoinListStore<K, L, R> {
         let left = KeyValueSerdes { key: key.clone(), value: left.clone() };
         let right = KeyValueSerdes { key: key.clone(), value: right.clone() };
         Ok(JoinListStore(Rc::new(Typed {
-            left: Codec { name: name.clone(), topic: topic.clone(), serdes: left },
-            right: Codec { name: name.clone(), topic, serdes: right },
+            left: Codec::new(name.clone(), topic.clone(), left),
+            right: Codec::new(name.clone(), topic, right),
             layers: ctx.stores.key_value(name)?,
             task: ctx.task.clone(),
             headers: RefCell::default(),

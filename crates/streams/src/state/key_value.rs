@@ -47,7 +47,7 @@ impl<K: 'static, V: 'static> Typed<K, V> {
     fn open(name: &Arc<str>, serdes: &KeyValueSerdes<K, V>, ctx: &InitContext<'_>) -> Result<Self> {
         let topic = ctx.stores.serde_topic(name);
         Ok(Typed {
-            codec: Rc::new(Codec { name: name.clone(), topic, serdes: serdes.clone() }),
+            codec: Rc::new(Codec::new(name.clone(), topic, serdes.clone())),
             layers: ctx.stores.key_value(name)?,
             task: ctx.task.clone(),
             scratch: RefCell::default(),

@@ -368,7 +368,7 @@ impl<K: 'static, V: 'static> Open for SessionStore<K, V> {
         let name = &token.spec.name;
         let topic = ctx.stores.serde_topic(name);
         Ok(SessionStore(Rc::new(Typed {
-            codec: Rc::new(Codec { name: name.clone(), topic, serdes: token.serdes.clone() }),
+            codec: Rc::new(Codec::new(name.clone(), topic, token.serdes.clone())),
             layers: ctx.stores.windows(name)?,
             task: ctx.task.clone(),
             scratch: RefCell::default(),

@@ -159,7 +159,7 @@ impl<K: 'static, V: 'static> Open for VersionedKeyValueStore<K, V> {
         let name = &token.spec.name;
         let topic = ctx.stores.serde_topic(name);
         Ok(VersionedKeyValueStore(Rc::new(Typed {
-            codec: Codec { name: name.clone(), topic, serdes: token.serdes.clone() },
+            codec: Codec::new(name.clone(), topic, token.serdes.clone()),
             layers: ctx.stores.versioned(name)?,
             task: ctx.task.clone(),
             scratch: RefCell::default(),

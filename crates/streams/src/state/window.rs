@@ -90,7 +90,7 @@ impl<K: 'static, V: 'static> Typed<K, V> {
     ) -> Result<Self> {
         let topic = ctx.stores.serde_topic(token_name);
         Ok(Typed {
-            codec: Rc::new(Codec { name: token_name.clone(), topic, serdes: serdes.clone() }),
+            codec: Rc::new(Codec::new(token_name.clone(), topic, serdes.clone())),
             layers: ctx.stores.windows(token_name)?,
             task: ctx.task.clone(),
             size,

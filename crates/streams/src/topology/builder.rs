@@ -5,7 +5,7 @@ use super::copartition::{self, Copartition};
 use super::erased::{EdgeType, NodeFactory, Port, node_factory};
 use super::internal_topics::RepartitionTopic;
 use super::names::check_name;
-use super::node::{NodeKind, NodeSpec, SinkTopic, SourceSpec};
+use super::node::{NodeFacts, NodeKind, NodeSpec, Role, SinkTopic, SourceSpec};
 use super::produced::{Produced, TopicTarget};
 use super::subtopology::group;
 use super::{Graph, Topology};
@@ -117,7 +117,9 @@ impl TopologyBuilder {
         F: Fn(&mut InitContext) -> Result<P> + Send + Sync + 'static,
     {
         let kind = processor_kind(Arc::new(supplier));
-        self.typed(name, kind, parents.iter().map(|parent| parent.index).collect())
+        let handle = self.typed(name, kind, parents.iter().map(|parent| parent.index).collect());
+        self.set_facts(handle.index, NodeFacts { role: Role::Processor, ..NodeFacts::default() });
+        handle
     }
 
     /// Adds a node that writes to a topic, fixed or computed.
@@ -268,6 +270,7 @@ impl TopologyBuilder {
             stores: Vec::new(),
             sends_old_values: false,
             is_global: false,
+            facts: NodeFacts::default(),
         });
         index
     }
@@ -360,6 +363,13 @@ impl TopologyBuilder {
     pub(crate) fn add_writer(&mut self, store: &Arc<str>, topic: &Arc<str>) {
         if self.writers.insert(store.clone(), topic.clone()).is_some() {
             self.fail(Error::topology(format!("store {store} has two writers: one is enough")));
+        }
+    }
+
+    /// Tells what the topology check wants to know of a node.
+    pub(crate) fn set_facts(&mut self, node: usize, facts: NodeFacts) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.facts = facts;
         }
     }
 

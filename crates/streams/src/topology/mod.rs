@@ -11,6 +11,7 @@ pub(crate) mod erased;
 mod instantiate;
 mod internal_topics;
 mod java_hash;
+mod lint;
 mod names;
 mod node;
 mod produced;
@@ -23,9 +24,10 @@ pub use self::consumed::{AutoOffsetReset, Consumed};
 pub(crate) use self::copartition::{Copartition, check_counts};
 pub(crate) use self::instantiate::TaskNodes;
 pub(crate) use self::internal_topics::{ChangelogTopic, RepartitionTopic, changelog_name};
+pub use self::lint::{Finding, Severity};
 pub(crate) use self::names::check_name;
 use self::node::NodeSpec;
-pub(crate) use self::node::{NodeKind, SinkTopic};
+pub(crate) use self::node::{NodeFacts, NodeKind, Role, SinkTopic};
 pub use self::produced::{
     Produced, RecordToPartition, StreamPartitioner, TopicNameExtractor, TopicTarget,
 };

@@ -32,8 +32,8 @@ fn is_generated(name: &str) -> bool {
 }
 
 impl Graph {
-    /// Refuses what was not given a name.
-    pub(crate) fn check_named(&self) -> Result<()> {
+    /// What was not given a name.
+    pub(super) fn unnamed(&self) -> Vec<String> {
         let stores = self.stores.iter().filter(|store| is_generated(&store.name));
         let (logged, unlogged): (Vec<_>, Vec<_>) =
             stores.partition(|store| store.logging.is_some());
@@ -43,6 +43,12 @@ impl Graph {
             .extend(logged.iter().map(|store| format!("store {} with its changelog", store.name)));
         unnamed.extend(unlogged.iter().map(|store| format!("store {}", store.name)));
         unnamed.extend(repartition.map(|topic| format!("repartition topic {topic}")));
+        unnamed
+    }
+
+    /// Refuses what was not given a name.
+    pub(crate) fn check_named(&self) -> Result<()> {
+        let unnamed = self.unnamed();
         if unnamed.is_empty() {
             return Ok(());
         }

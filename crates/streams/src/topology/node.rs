@@ -18,6 +18,33 @@ pub(crate) struct NodeSpec {
     pub(crate) sends_old_values: bool,
     /// Whether it belongs to a global table.
     pub(crate) is_global: bool,
+    pub(crate) facts: NodeFacts,
+}
+
+/// What the topology check wants to know of a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct NodeFacts {
+    pub(crate) role: Role,
+    /// Whether what it gives has other keys than what it takes.
+    pub(crate) changes_key: bool,
+    /// Whether its windows take no late records.
+    pub(crate) has_no_grace: bool,
+    /// Whether its table never deletes a key, and has no windows.
+    pub(crate) only_grows: bool,
+}
+
+/// What a node does with the stores that it has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It fills them.
+    #[default]
+    Operator,
+    /// It is code of a user, who reads and writes them.
+    Processor,
+    /// It only reads them: a join with a table.
+    Reader,
+    /// It reads a global table.
+    GlobalReader(Arc<str>),
 }
 
 /// What a node is.

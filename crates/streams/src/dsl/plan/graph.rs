@@ -11,7 +11,7 @@ use crate::serde::SerdeRef;
 use crate::state::StoreSpec;
 use crate::task::SinkSpec;
 use crate::topology::{
-    Consumed, FailOnInvalidTimestamp, RepartitionTopic, StreamPartitioner, TopicTarget,
+    Consumed, FailOnInvalidTimestamp, RepartitionTopic, Role, StreamPartitioner, TopicTarget,
     operator_kind, sink_kind, source_kind,
 };
 use std::cell::RefCell;
@@ -87,6 +87,8 @@ impl PlanRef {
             repartitioned: None,
             changes: Changes::Nothing,
             closing: None,
+            role: Role::Operator,
+            only_grows: false,
         });
         PlanId(plan.nodes.len() - 1)
     }
@@ -261,6 +263,15 @@ impl PlanRef {
     }
 
     /// Until when the windows of a node can still change.
+    pub(crate) fn set_role(&self, id: PlanId, role: Role) {
+        self.with_node(id, |node| node.role = role);
+    }
+
+    /// Notes that a table never deletes a key.
+    pub(crate) fn only_grows(&self, id: PlanId) {
+        self.with_node(id, |node| node.only_grows = true);
+    }
+
     pub(crate) fn set_closing(&self, id: PlanId, closing: WindowClosing) {
         self.with_node(id, |node| node.closing = Some(closing));
     }

@@ -8,7 +8,7 @@ use super::node::{
 use super::optimize::{Layout, Optimizations};
 use crate::error::{Error, Result};
 use crate::state::StoreSpec;
-use crate::topology::{NodeKind, RepartitionTopic, Topology, TopologyBuilder};
+use crate::topology::{NodeFacts, NodeKind, RepartitionTopic, Role, Topology, TopologyBuilder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -34,19 +34,12 @@ pub(super) fn lower(plan: &Plan, optimizations: Optimizations) -> Result<Topolog
             PlanKind::Source(kind) => add_source(&mut builder, &mut sources, name, kind),
             PlanKind::Node(kind) => builder.add(name, kind.clone(), parents),
             PlanKind::Stateful(kind, stores) | PlanKind::Table(kind, stores) => {
-                let index = builder.add(name, kind.clone(), parents);
-                for store in stores {
-                    builder.add_store(store);
-                    builder.connect(index, &store.name);
-                }
-                index
+                add_stateful(&mut builder, name, kind, parents, stores)
             }
             PlanKind::StoreWriter(kind, store, topic) => {
-                let index = builder.add(name, kind.clone(), parents);
-                builder.add_store(store);
-                builder.connect(index, &store.name);
                 builder.add_writer(&store.name, topic);
-                index
+                let stores = std::slice::from_ref(store);
+                add_stateful(&mut builder, name, kind, parents, stores)
             }
             PlanKind::Reader(kind, stores) => {
                 let index = builder.add(name, kind.clone(), parents);
@@ -79,6 +72,7 @@ pub(super) fn lower(plan: &Plan, optimizations: Optimizations) -> Result<Topolog
         if node.sends_old_values() {
             builder.send_old_values(output);
         }
+        builder.set_facts(output, node.facts());
         builder.locate(node.location);
         outputs[place] = output;
     }
@@ -189,6 +183,21 @@ fn add_source(
         .or_insert_with(|| builder.add(name, kind.clone(), Vec::new()))
 }
 
+fn add_stateful(
+    builder: &mut TopologyBuilder,
+    name: &str,
+    kind: &NodeKind,
+    parents: Vec<usize>,
+    stores: &[StoreSpec],
+) -> usize {
+    let index = builder.add(name, kind.clone(), parents);
+    for store in stores {
+        builder.add_store(store);
+        builder.connect(index, &store.name);
+    }
+    index
+}
+
 fn add_repartition(
     builder: &mut TopologyBuilder,
     node: &RepartitionNode,
@@ -219,6 +228,7 @@ fn add_table_join(
         for store in &side.reads {
             builder.connect(index, store);
         }
+        builder.set_facts(index, NodeFacts { role: Role::Reader, ..NodeFacts::default() });
         if node.sends_old_values() {
             builder.send_old_values(index);
         }
@@ -241,6 +251,7 @@ fn add_foreign_key_join(
         for store in &node.reads {
             builder.connect(index, store);
         }
+        builder.set_facts(index, NodeFacts { role: Role::Reader, ..NodeFacts::default() });
         index
     };
     let &[left, right] = tables else { return 0 };

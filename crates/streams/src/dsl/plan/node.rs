@@ -2,7 +2,7 @@
 
 use super::tables::TableFacts;
 use crate::state::{GlobalSpec, StoreSpec};
-use crate::topology::{NodeKind, RepartitionTopic};
+use crate::topology::{NodeFacts, NodeKind, RepartitionTopic, Role};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -30,6 +30,10 @@ pub(crate) struct PlanNode {
     pub(crate) changes: Changes,
     /// When its windows are final.
     pub(crate) closing: Option<WindowClosing>,
+    /// What it does with the stores that it has.
+    pub(crate) role: Role,
+    /// Whether its table never deletes a key, and has no windows.
+    pub(crate) only_grows: bool,
 }
 
 /// Until when the windows of a table can still change.
@@ -183,6 +187,19 @@ impl RepartitionNode {
 }
 
 impl PlanNode {
+    /// What the topology check wants to know.
+    pub(super) fn facts(&self) -> NodeFacts {
+        NodeFacts {
+            role: match self.kind {
+                PlanKind::Reader(..) => Role::Reader,
+                _ => self.role.clone(),
+            },
+            changes_key: self.changes == Changes::Key,
+            has_no_grace: self.closing.is_some_and(|closing| closing.grace == 0),
+            only_grows: self.only_grows,
+        }
+    }
+
     /// Whether it has the store of that name, alone or with others.
     pub(super) fn uses(&self, store: &str) -> bool {
         let shared: &[StoreSpec] = match &self.kind {

@@ -1,7 +1,7 @@
 //! Updates of a store from other threads.
 
 use super::app::{config, start};
-use crate::kafka::{Kafka, PATIENCE, unique};
+use crate::kafka::{Kafka, PATIENCE, Read, unique};
 use kstreams::prelude::*;
 
 /// Answers each record with what the store has under its key.
@@ -55,8 +55,8 @@ fn updates_of_many_threads_arrive_once_and_in_order() {
             let writer = writer.clone();
             scope.spawn(move || {
                 let put = |number| writer.put(format!("k{thread}"), number).expect("put");
-                let last = (0..UPDATES).map(put).last().expect("an update");
-                last.wait().expect("written");
+                let updates: Vec<_> = (0..UPDATES).map(put).collect();
+                updates.into_iter().for_each(|update| update.wait().expect("written"));
             });
         }
     });
@@ -69,7 +69,7 @@ fn updates_of_many_threads_arrive_once_and_in_order() {
     for thread in 0..THREADS {
         let key = format!("k{thread}");
         let of_key = read.iter().filter(|record| record.key == key && record.value.is_some());
-        let numbers: Vec<i64> = of_key.map(|record| record.count()).collect();
+        let numbers: Vec<i64> = of_key.map(Read::count).collect();
         assert_eq!(numbers, (0..UPDATES).collect::<Vec<_>>(), "{key}");
     }
     // Each partition is asked until its updates are applied.

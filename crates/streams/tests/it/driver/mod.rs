@@ -2,6 +2,7 @@
 
 mod decide;
 mod dsl;
+mod lint;
 mod mistakes;
 mod poison;
 mod processors;

@@ -215,3 +215,41 @@ fn windows_sessions_and_versions_are_there_after_a_restart() {
     let value = |at| store.get_as_of(&key, at).expect("a version").map(|version| version.value);
     assert_eq!([8_999_999, 9_000_050, 9_000_100].map(value), [None, Some(1), Some(2)]);
 }
+
+/// A key that gives other bytes each time would never be found again: it is refused at the first use, with the reason.
+#[test]
+fn a_key_that_is_never_the_same_is_refused() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU8, Ordering};
+
+    #[derive(Debug, Default)]
+    struct Encrypting(AtomicU8);
+
+    impl Serde<String> for Encrypting {
+        fn serialize(
+            &self,
+            _: &At<'_>,
+            key: &String,
+            out: &mut Vec<u8>,
+        ) -> Result<Presence, BoxError> {
+            let nonce = self.0.fetch_add(1, Ordering::Relaxed);
+            out.push(nonce);
+            out.extend(key.bytes().map(|byte| byte ^ nonce));
+            Ok(Presence::Value)
+        }
+
+        fn deserialize(&self, _: &At<'_>, bytes: &[u8]) -> Result<String, BoxError> {
+            let (nonce, bytes) = bytes.split_first().ok_or("too short")?;
+            Ok(String::from_utf8(bytes.iter().map(|byte| byte ^ nonce).collect())?)
+        }
+    }
+
+    let serde: SerdeRef<String> = Arc::new(Encrypting::default());
+    let token = Stores::key_value_with("members", serde, String::default_serde());
+    let driver = TopologyTestDriver::new(with_store(token)).expect("a driver");
+    let store = driver.store(&token).expect("the store");
+    let error = store.put(&"ann".into(), Some(&"x".into())).expect_err("refused").to_string();
+    assert!(error.starts_with("store members: cannot use this key: its serde gives other bytes"));
+    assert_eq!(store.all().expect("all").count(), 0);
+    assert!(store.delete(&"ann".into()).is_err());
+}
