@@ -4,6 +4,7 @@ mod bytes;
 mod numbers;
 mod option;
 mod string;
+mod text;
 pub(crate) mod varint;
 mod windowed;
 
@@ -15,6 +16,7 @@ pub use self::bytes::{BytesSerde, RawKey, UnitSerde, VecSerde};
 pub use self::numbers::{BoolSerde, F32Serde, F64Serde, I32Serde, I64Serde};
 pub use self::option::OptionSerde;
 pub use self::string::StringSerde;
+pub use self::text::TextSerde;
 pub use self::windowed::{SessionWindowedSerde, TimeWindowedSerde};
 
 /// A serde behind a pointer, shared by all tasks.

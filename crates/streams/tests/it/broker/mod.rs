@@ -7,6 +7,7 @@ mod group;
 mod moves;
 mod restarts;
 mod restore;
+mod scenarios;
 mod stateful;
 mod store_writers;
 mod tables;
