@@ -129,7 +129,7 @@ impl Kafka {
     }
 
     /// Writes one record to a partition, whatever its key.
-    pub(super) fn write_to(&mut self, topic: &str, partition: i32, key: &str, value: &str) {
+    pub(crate) fn write_to(&mut self, topic: &str, partition: i32, key: &str, value: &str) {
         let mut producer = self.client.producer(ProducerConfig::default());
         let handle = producer.partition(&TopicPartition::new(topic, partition));
         let (key, value) = (key.as_bytes(), value.as_bytes());

@@ -3,6 +3,7 @@
 
 mod ledger;
 mod rooms;
+mod sweep;
 
 use super::app::{AppProcess, config};
 use crate::kafka::{Kafka, unique};
@@ -30,6 +31,7 @@ fn the_scenario_process() {
         ("ledger", [commands, events, rejections]) => {
             ledger::topology(commands, events, rejections)
         }
+        ("sweep", [messages]) => sweep::topology(messages, &var("ARGUMENT")),
         other => panic!("no scenario {other:?}"),
     };
     let config = config(&var("APP"), &var("BOOTSTRAP"), Path::new(&var("STATE")))
@@ -45,6 +47,8 @@ struct Scenario {
     name: &'static str,
     application: String,
     topics: Vec<String>,
+    /// What else the topology wants to know.
+    argument: String,
     dir: tempfile::TempDir,
 }
 
@@ -54,7 +58,7 @@ impl Scenario {
         let mut kafka = Kafka::shared();
         let topics = topics.iter().map(|topic| kafka.topic(topic, PARTITIONS)).collect();
         let (application, dir) = (unique(name), tempfile::tempdir().expect("a directory"));
-        Scenario { kafka, name, application, topics, dir }
+        Scenario { kafka, name, application, topics, argument: String::new(), dir }
     }
 
     /// A process with the state that the last one of that name left.
@@ -67,6 +71,7 @@ impl Scenario {
                 ("BOOTSTRAP", &self.kafka.bootstrap),
                 ("APP", &self.application),
                 ("TOPICS", &self.topics.join(" ")),
+                ("ARGUMENT", &self.argument),
                 ("STATE", state.to_str().expect("a path that is text")),
             ],
         )
