@@ -143,7 +143,7 @@ impl TaskContext {
             PunctuationType::StreamTime => self.stream_time(),
             PunctuationType::WallClockTime => self.wall_clock(),
         };
-        if now < self.next_of(kind).get() {
+        if self.next_punctuation(kind).is_none_or(|next| now < next) {
             return Ok(false);
         }
         self.next_of(kind).set(i64::MAX);

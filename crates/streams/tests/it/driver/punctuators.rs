@@ -67,6 +67,16 @@ fn p54_stream_time_fires_after_the_record_that_moved_it() {
     );
 }
 
+/// P30: a time that nothing can come after is a time like any other, and ends.
+#[test]
+fn p30_the_end_of_time_comes_once() {
+    check(
+        |_, ctx| every(ctx, 10, PunctuationType::StreamTime),
+        "@9223372036854775807 @5 @9223372036854775807",
+        "9223372036854775807 !9223372036854775807 5 9223372036854775807",
+    );
+}
+
 #[test]
 fn the_wall_clock_fires_without_records_and_makes_up_for_nothing() {
     check(
