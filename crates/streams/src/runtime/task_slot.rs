@@ -283,7 +283,7 @@ impl TaskSlot {
             }
         }
         for (partition, offset) in committed {
-            let reset = reset_policy(cx.plan, cx.settings, &partition.topic);
+            let reset = reset_policy(cx.plan, cx.settings, &partition.topic, cx.now);
             let start = match offset {
                 Some(CommittedOffset { offset, leader_epoch, metadata }) => {
                     let times = offset_metadata::decode(&metadata);
@@ -454,7 +454,7 @@ fn process_while_complete(task: &mut StreamTask, count: usize, now: Now) -> Resu
 
 /// Where to begin on a source topic without a position: its own policy, else the application's. Repartition topics begin at the
 /// beginning.
-fn reset_policy(plan: &TaskPlan, settings: &Settings, topic: &str) -> ResetPolicy {
+fn reset_policy(plan: &TaskPlan, settings: &Settings, topic: &str, now: Now) -> ResetPolicy {
     let graph = plan.topology.graph();
     let app = &settings.application_id;
     let own = graph.nodes.iter().find_map(|node| match &node.kind {
@@ -473,6 +473,10 @@ fn reset_policy(plan: &TaskPlan, settings: &Settings, topic: &str) -> ResetPolic
     match policy {
         AutoOffsetReset::Earliest => ResetPolicy::Earliest,
         AutoOffsetReset::Latest => ResetPolicy::Latest,
+        AutoOffsetReset::ByDuration(age) => {
+            let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+            ResetPolicy::Since(now.wall.saturating_sub(age).max(0))
+        }
         AutoOffsetReset::None => ResetPolicy::None,
     }
 }

@@ -4,6 +4,7 @@ use crate::serde::{DefaultSerde, OptionSerde, RawKey, SerdeRef};
 use crate::task::{SourceRecord, TableTimestamps, TimestampExtractor};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Where to start on a partition without a committed offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,6 +13,8 @@ pub enum AutoOffsetReset {
     Earliest,
     /// After the last record.
     Latest,
+    /// At the first record that is not older than this, by the wall clock; after the last record if all are older.
+    ByDuration(Duration),
     /// Nowhere: a missing offset is an error.
     None,
 }

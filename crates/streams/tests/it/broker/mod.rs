@@ -8,6 +8,7 @@ mod moves;
 mod restarts;
 mod restore;
 mod scenarios;
+mod sources;
 mod stateful;
 mod store_writers;
 mod tables;
