@@ -5,7 +5,7 @@ use super::plan::{PlanKind, prefix};
 use crate::operators::store_write;
 use crate::serde::OptionSerde;
 use crate::state::{StoreToken, Writable};
-use crate::topology::{Consumed, operator_kind, source_kind};
+use crate::topology::{Consumed, Role, operator_kind, source_kind};
 use std::sync::Arc;
 
 impl StreamsBuilder {
@@ -44,6 +44,7 @@ impl StreamsBuilder {
         let source = self.plan.add(self.plan.name(None, prefix::SOURCE), source, Vec::new());
         let writer = operator_kind::<(S::Key, Option<S::Value>), ((), ())>(store_write(*token));
         let writer = PlanKind::StoreWriter(writer, token.spec.clone(), topic);
-        self.plan.add(self.plan.name(None, prefix::STORE_WRITER), writer, vec![source]);
+        let node = self.plan.add(self.plan.name(None, prefix::STORE_WRITER), writer, vec![source]);
+        self.plan.set_role(node, Role::Processor);
     }
 }

@@ -141,7 +141,10 @@ impl<P: Processor + ?Sized> Schedules<P> {
     where
         P: 'static,
     {
-        self.walks.borrow_mut().push(walk.clone());
+        let mut walks = self.walks.borrow_mut();
+        walks.retain(|walk| !walk.cancellable().is_cancelled());
+        walks.push(walk.clone());
+        drop(walks);
         let cancellable = walk.cancellable();
         let begin = move |_: &mut P, now, ctx: &mut Context<'_, P>| {
             walk.begin(now);

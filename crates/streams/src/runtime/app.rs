@@ -148,6 +148,10 @@ impl KafkaStreams {
             );
             return Err(Error::new(ErrorKind::InvalidTopology, message));
         };
+        if self.shared.is_closing() {
+            let message = "the application is closed: it takes no updates of stores";
+            return Err(Error::new(ErrorKind::InvalidState, message));
+        }
         let serdes = S::serdes(token);
         let updates = self.updates(topic)?;
         Ok(StoreWriter::new(updates, serdes.key.clone(), serdes.value.clone()))

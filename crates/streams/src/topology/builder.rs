@@ -315,15 +315,21 @@ impl TopologyBuilder {
         }
     }
 
-    /// Adds a store that only one node may have.
+    /// Adds the store of an operator, which no other operator may have; processors of users may use it as well, and what it is like,
+    /// the operator says.
     pub(crate) fn add_own_store(&mut self, node: usize, spec: &StoreSpec) {
-        if let Some(other) = self.nodes.iter().find(|other| other.stores.contains(&spec.name)) {
+        let has_store = |other: &&NodeSpec| other.stores.contains(&spec.name);
+        let mut operators = self.nodes.iter().filter(|other| other.facts.role != Role::Processor);
+        if let Some(other) = operators.find(has_store) {
             let name = self.nodes.get(node).map_or(&spec.name, |node| &node.name);
             let mistake =
                 format!("store {} is used by two nodes, {} and {name}", spec.name, other.name);
             self.fail(Error::topology(mistake));
         }
         self.add_store(spec);
+        if let Some(known) = self.stores.iter_mut().find(|store| store.name == spec.name) {
+            *known = spec.clone();
+        }
         self.connect(node, &spec.name);
     }
 

@@ -88,6 +88,7 @@ fn updates_of_many_threads_arrive_once_and_in_order() {
     app.close(PATIENCE).expect("closes");
     let closed = writer.put("k1", 1).expect_err("closed").to_string();
     assert!(closed.contains("the application is closed"), "{closed}");
+    assert!(app.store_writer(&prices).is_err());
 }
 
 #[test]

@@ -120,3 +120,16 @@ fn the_grace_says_what_is_too_late() {
          in (k,c)@99 -> -",
     );
 }
+
+/// The bounds of what can be said are no mistake.
+#[test]
+fn duplicates_may_be_any_time_apart() {
+    for within in [std::time::Duration::ZERO, std::time::Duration::MAX] {
+        check_results(
+            once(Deduplicated::within(within).with_name("once")),
+            "in (k,a)@100 -> out (k,a)@100
+             in (k,a)@100 -> -
+             in (k,b)@100 -> out (k,b)@100",
+        );
+    }
+}

@@ -135,3 +135,58 @@ fn a_store_that_is_not_connected_is_refused() {
         "{error}"
     );
 }
+
+/// A processor may have the store of an aggregate, whichever of the two comes first; the aggregate says what the store is like.
+#[test]
+fn a_processor_attached_to_the_store_of_a_table() {
+    struct Doubling {
+        counts: TimestampedKeyValueStore<String, i64>,
+    }
+
+    impl Processor for Doubling {
+        type In = (String, String);
+        type Out = (String, i64);
+
+        fn process(
+            &mut self,
+            record: Record<String, String>,
+            ctx: &mut Context<Self>,
+        ) -> ProcessResult {
+            let (count, time) = self.counts.get(&record.key)?.unwrap_or((0, record.timestamp));
+            self.counts.put(&record.key, Some((&(count * 2), time)))?;
+            ctx.forward(record.with_value(count))
+        }
+    }
+
+    let count = |stream: &KStream<String, String>| {
+        let counts = Materialized::named("counts").in_memory().caching_disabled();
+        stream.group_by_key(Grouped::new()).count(counts).to_stream().to("out", Produced::new());
+    };
+    let double = |builder: &StreamsBuilder| {
+        let counts = Stores::timestamped_key_value::<String, i64>("counts");
+        builder
+            .stream("double", Consumed::<String, String>::new())
+            .process(
+                move |ctx| Ok(Doubling { counts: ctx.store(&counts)? }),
+                Processed::named("doubling").store(&counts),
+            )
+            .to("before", Produced::new());
+    };
+    for doubles_first in [true, false] {
+        let builder = StreamsBuilder::new();
+        let stream = builder.stream("in", Consumed::<String, String>::new());
+        if doubles_first {
+            double(&builder);
+            count(&stream);
+        } else {
+            count(&stream);
+            double(&builder);
+        }
+        super::check(
+            builder.build().expect("builds"),
+            "in (a,x)@1 -> app-counts-changelog (a,1)@1; out (a,1)@1
+             double (a,x)@2 -> app-counts-changelog (a,2)@1; before (a,1)@2
+             in (a,x)@3 -> app-counts-changelog (a,3)@3; out (a,3)@3",
+        );
+    }
+}
