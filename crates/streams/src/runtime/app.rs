@@ -181,7 +181,7 @@ impl KafkaStreams {
     fn read_globals(&self, instance: &Instance) -> Result<()> {
         let cluster = &self.cluster;
         let name = cluster.global_thread_name(instance.process);
-        let policy = cluster.settings.source.policy.clone();
+        let policy = cluster.settings.errors.clone();
         let reader = GlobalReader::new(cluster.client(&name)?, instance.globals.clone(), policy);
         let shared = self.shared.clone();
         let thread = spawn(&name, move || global_thread::run(reader, &shared))?;

@@ -231,6 +231,7 @@ impl Cluster {
                 topology: topology.clone(),
                 application_id: settings.application_id.clone(),
                 source: settings.source.clone(),
+                errors: settings.errors.clone(),
                 rules: settings.rules,
                 globals: globals.clone(),
                 elapsed: Elapsed::by({

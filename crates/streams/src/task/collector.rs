@@ -1,6 +1,7 @@
 //! The way out of a task: records for topics, whoever carries them.
 
 use crate::error::Result;
+use crate::handlers::DeadLetter;
 use crate::record::Headers;
 
 /// A topic that a collector knows, so that no record looks a name up.
@@ -46,4 +47,18 @@ pub(crate) trait RecordCollector {
     fn is_full(&self) -> bool {
         false
     }
+}
+
+/// Appends a dead letter. That it cannot be written is nobody's to leave out.
+pub(crate) fn send_dead_letter(
+    collector: &mut dyn RecordCollector,
+    letter: &DeadLetter,
+) -> Result<()> {
+    let DeadLetter { topic, partition, key, value, timestamp, headers } = letter;
+    let handle = collector.topic(topic);
+    let placement = partition.map_or(Placement::ByKey, Placement::Partition);
+    let (timestamp, key, value) = (*timestamp, key.as_deref(), value.as_deref());
+    let record = Outgoing { timestamp, key, value, headers };
+    let sent = collector.append(handle, placement, record);
+    sent.map_err(|error| error.context(format!("writing a dead letter to topic {topic}")))
 }
