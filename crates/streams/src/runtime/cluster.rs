@@ -34,12 +34,14 @@ const SESSION_TIMEOUT: &str = "streams.session.timeout.ms";
 pub(super) type Networks = Arc<dyn Fn() -> io::Result<Box<dyn Network>> + Send + Sync>;
 
 /// What all clients of the application have in common.
+#[derive(Clone)]
 pub(super) struct Cluster {
     pub(super) settings: Arc<Settings>,
     pub(super) networks: Networks,
 }
 
 /// What all threads of a process have in common.
+#[derive(Clone)]
 pub(super) struct Instance {
     pub(super) topology: Topology,
     pub(super) directory: Option<Arc<StateDirectory>>,

@@ -83,14 +83,19 @@ impl StreamThread {
             return Err(client_error(error).context(why));
         }
         tracing::warn!("a commit failed, the tasks go back to the one before: {error}");
+        self.reopen_tasks();
+        self.pace.shrink();
+        self.undo(error.kind() == ClientErrorKind::ProducerFenced, now);
+        Ok(())
+    }
+
+    /// Has the tasks that are about to be dropped opened again.
+    pub(super) fn reopen_tasks(&mut self) {
         if self.target.is_none() {
             // Should the member be gone, it hears so with its next heartbeat, before they run again.
             let epoch = self.client.group_metadata().map_or(0, |group| group.member_epoch);
             self.target = Some((epoch, self.slots.keys().copied().collect()));
         }
-        self.pace.shrink();
-        self.undo(error.kind() == ClientErrorKind::ProducerFenced, now);
-        Ok(())
     }
 
     /// Drops all tasks and what was written since the last commit.

@@ -199,19 +199,18 @@ impl StreamTask {
     /// Processes up to `count` records; gives how many there were. A panic of user code becomes an error.
     pub(crate) fn process(&mut self, count: usize, wall_clock: i64) -> Result<usize> {
         self.context.set_wall_clock(wall_clock);
+        let mut done = 0;
         let processed = catch_panic(|| {
-            for done in 0..count {
-                if self.is_halted() || !self.group.process_next()? {
-                    return Ok(done);
-                }
+            while done < count && !self.is_halted() && self.group.process_next()? {
                 self.stores.relieve(&self.context)?;
                 self.context.punctuate(&self.punctuated, PunctuationType::StreamTime)?;
                 self.check_failed()?;
+                done += 1;
             }
-            Ok(count)
+            Ok(())
         });
-        let done = self.checked(processed)?;
         self.dirty |= done > 0;
+        self.checked(processed)?;
         self.send_dead_letters()?;
         Ok(done)
     }
@@ -312,15 +311,16 @@ impl StreamTask {
     /// The first step of a commit (see [`super::commit`]): everything that the records since the last one lead to goes to the
     /// collector.
     pub(crate) fn flush(&mut self) -> Result<()> {
-        // What happens from here on belongs to the next commit.
-        self.dirty = false;
         let flushed = catch_panic(|| {
             self.stores.flush(&self.context)?;
             self.check_failed()
         });
         self.checked(flushed)?;
         self.send_dead_letters()?;
-        self.log_changes().map_err(|error| error.context(format!("task {}", self.id())))
+        self.log_changes().map_err(|error| error.context(format!("task {}", self.id())))?;
+        // What happens from here on belongs to the next commit.
+        self.dirty = false;
+        Ok(())
     }
 
     fn log_changes(&self) -> Result<()> {
