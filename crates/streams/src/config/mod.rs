@@ -174,7 +174,6 @@ impl StreamsConfig {
     ///         match write.problem {
     ///             WriteProblem::TooLarge => ProductionResponse::resume()
     ///                 .with_dead_letters([write.dead_letter_to("too-large", error)]),
-    ///             WriteProblem::Retriable => ProductionResponse::retry(),
     ///             _ => ProductionResponse::fail(),
     ///         }
     ///     }

@@ -27,4 +27,5 @@ pub(crate) use self::policy::ErrorPolicy;
 pub use self::policy::{LogAndContinue, LogAndFail};
 pub use self::processing::ProcessingHandler;
 pub use self::production::{FailedWrite, ProductionHandler, WriteProblem};
+pub(crate) use self::response::Choice;
 pub use self::response::{HandlerResponse, ProductionResponse};

@@ -2,7 +2,7 @@
 
 use super::{
     BadRecord, DeadLetter, DeserializationHandler, ErrorContext, FailedWrite, HandlerResponse,
-    ProcessingHandler, ProductionHandler, ProductionResponse, WriteProblem,
+    ProcessingHandler, ProductionHandler, ProductionResponse,
 };
 use crate::error::{BoxError, Error, ErrorKind};
 use crate::record::RecordMetadata;
@@ -30,13 +30,9 @@ impl ProcessingHandler for LogAndFail {
     }
 }
 
-/// Tries again what may pass, and stops otherwise.
 impl ProductionHandler for LogAndFail {
     fn handle(&self, write: &FailedWrite<'_>, error: &BoxError) -> ProductionResponse {
-        match write.problem {
-            WriteProblem::Retriable => ProductionResponse::retry(),
-            _ => ProductionResponse::fail().with_dead_letters(write.dead_letter(error)),
-        }
+        ProductionResponse::fail().with_dead_letters(write.dead_letter(error))
     }
 }
 
@@ -55,12 +51,8 @@ impl ProcessingHandler for LogAndContinue {
     }
 }
 
-/// Tries again what may pass, and leaves out the rest.
 impl ProductionHandler for LogAndContinue {
     fn handle(&self, write: &FailedWrite<'_>, error: &BoxError) -> ProductionResponse {
-        if write.problem == WriteProblem::Retriable {
-            return ProductionResponse::retry();
-        }
         left_out(write, &format!("cannot write it to topic {}", write.topic), error);
         ProductionResponse::resume().with_dead_letters(write.dead_letter(error))
     }

@@ -14,9 +14,7 @@ pub enum WriteProblem {
     Value,
     /// The record is larger than `max.request.size`, or than the topic takes.
     TooLarge,
-    /// The brokers did not take it for now (they are out of reach, say); trying again may help.
-    Retriable,
-    /// The brokers refused it for good.
+    /// The brokers refused it, or it cannot be written at all: no such partition, a negative timestamp.
     Refused,
 }
 
@@ -46,6 +44,10 @@ impl<'a> Deref for FailedWrite<'a> {
 
 /// Decides about records that cannot be written to the topic of a sink. It is never asked about changelogs and repartition topics:
 /// what goes there is the application's own state, and leaving it out would make the state wrong. Such a failure stops the task.
+/// Nor is it asked about what may pass, brokers out of reach for instance: that is tried again for `task.timeout.ms`.
+///
+/// What a broker refuses is known at the commit only. The task then goes back to the last commit and corners the record with ever
+/// smaller transactions; when the record is alone and is processed again, the handler is asked at its sink, for each write of it to that topic.
 pub trait ProductionHandler: Send + Sync + 'static {
     /// Called once for each such record.
     fn handle(&self, write: &FailedWrite<'_>, error: &BoxError) -> ProductionResponse;

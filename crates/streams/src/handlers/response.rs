@@ -55,14 +55,11 @@ impl ProductionResponse {
         ProductionResponse { choice: Choice::Fail, dead_letters: Vec::new() }
     }
 
-    /// Go back to the last commit and try again, with growing pauses, for `task.timeout.ms`. Where another try cannot help it is
-    /// the same as [`Self::fail`].
+    /// Write it again: for what a broker refused and may take soon, a record over the topic's `max.message.bytes` for instance, while
+    /// somebody raises that. It is tried for `task.timeout.ms`, with growing pauses. Where another try cannot help this is the same
+    /// as [`Self::fail`].
     pub fn retry() -> Self {
         ProductionResponse { choice: Choice::Retry, dead_letters: Vec::new() }
-    }
-
-    pub(crate) fn resumes(&self) -> bool {
-        self.choice == Choice::Resume
     }
 
     /// As [`HandlerResponse::with_dead_letters`].

@@ -6,7 +6,7 @@
 
 use super::TaskContext;
 use crate::error::{BoxError, Error, ErrorKind};
-use crate::handlers::{DeadLetter, ErrorContext, ErrorPolicy, FailedWrite, WriteProblem};
+use crate::handlers::{Choice, DeadLetter, ErrorContext, ErrorPolicy, FailedWrite, WriteProblem};
 use crate::record::{Headers, RecordMetadata};
 use crate::topology::erased::{Fault, catch_panic};
 use std::cell::{Cell, RefCell};
@@ -45,6 +45,27 @@ pub(crate) struct Failures {
     failure: RefCell<Option<Failure>>,
     /// Of records that were left out; they go to the collector with the next ones.
     dead_letters: RefCell<Vec<DeadLetter>>,
+    has_refusals: Cell<bool>,
+    /// Whether a handler wants a refused record written again.
+    wants_retry: Cell<bool>,
+    refusals: RefCell<Vec<Refusal>>,
+}
+
+/// What brokers refused of a record that is processed again.
+#[derive(Debug, Clone)]
+pub(crate) struct Refusal {
+    pub(crate) place: RecordMetadata,
+    pub(crate) topic: Arc<str>,
+    pub(crate) problem: WriteProblem,
+    pub(crate) message: String,
+}
+
+/// What becomes of a write that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settled {
+    LeftOut,
+    /// It shall be written all the same.
+    Again,
 }
 
 impl Failures {
@@ -55,6 +76,9 @@ impl Failures {
             failed: Cell::new(false),
             failure: RefCell::default(),
             dead_letters: RefCell::default(),
+            has_refusals: Cell::new(false),
+            wants_retry: Cell::new(false),
+            refusals: RefCell::default(),
         }
     }
 
@@ -78,6 +102,7 @@ impl Failures {
 
     /// What failed, for who asks first.
     pub(crate) fn take(&self) -> Option<Failure> {
+        self.failed.set(false);
         self.failure.take()
     }
 
@@ -87,6 +112,29 @@ impl Failures {
         self.failed.set(true);
         self.failure.borrow_mut().get_or_insert(failure);
         sign
+    }
+
+    /// What brokers are known to refuse.
+    pub(crate) fn refuse(&self, refusals: Vec<Refusal>) {
+        self.has_refusals.set(!refusals.is_empty());
+        self.refusals.replace(refusals);
+    }
+
+    /// Whether anything is known to be refused; nearly always not.
+    #[inline]
+    pub(crate) fn has_refusals(&self) -> bool {
+        self.has_refusals.get()
+    }
+
+    /// What brokers said of this record's write to a topic.
+    pub(crate) fn refusal(&self, place: &RecordMetadata, topic: &str) -> Option<Refusal> {
+        let refusals = self.refusals.borrow();
+        refusals.iter().find(|known| known.place == *place && *known.topic == *topic).cloned()
+    }
+
+    /// Whether a handler wanted a refused record written again, since the last call.
+    pub(crate) fn take_retry(&self) -> bool {
+        self.wants_retry.take()
     }
 
     pub(crate) fn leave(&self, letters: Vec<DeadLetter>) {
@@ -111,6 +159,8 @@ pub(crate) struct Unwritten<'a> {
     pub(crate) problem: WriteProblem,
     pub(crate) key_size: Option<usize>,
     pub(crate) value_size: Option<usize>,
+    /// Whether another try may help.
+    pub(crate) may_pass: bool,
 }
 
 impl TaskContext {
@@ -146,8 +196,8 @@ impl TaskContext {
         is_internal: bool,
         write: Unwritten<'_>,
         error: BoxError,
-    ) -> Result<(), Fault> {
-        let Unwritten { topic, problem, key_size, value_size } = write;
+    ) -> Result<Settled, Fault> {
+        let Unwritten { topic, problem, key_size, value_size, may_pass } = write;
         let error = self.unwritten(write, error);
         if is_internal || self.failures.has_failed() || !is_of_user_code(&error) {
             return Err(self.fail(node, error.into(), Vec::new()));
@@ -159,12 +209,18 @@ impl TaskContext {
             catch_panic(|| handler.handle(&write, &error))
         });
         let response = asked.map_err(|panic| self.fail_asking(node, panic, &error))?;
-        if !response.resumes() {
-            return Err(self.fail(node, error, response.dead_letters));
+        match response.choice {
+            Choice::Retry if may_pass => {
+                self.failures.wants_retry.set(true);
+                Ok(Settled::Again)
+            }
+            Choice::Retry | Choice::Fail => Err(self.fail(node, error, response.dead_letters)),
+            Choice::Resume => {
+                self.failures.leave(response.dead_letters);
+                self.count_dropped();
+                Ok(Settled::LeftOut)
+            }
         }
-        self.failures.leave(response.dead_letters);
-        self.count_dropped();
-        Ok(())
     }
 
     fn unwritten(&self, write: Unwritten<'_>, error: BoxError) -> Error {

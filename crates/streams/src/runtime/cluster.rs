@@ -139,7 +139,9 @@ impl Cluster {
             );
             Error::new(ErrorKind::Broker, message)
         };
-        let wanted: Vec<Topic> = topics::external_topics(topology.graph()).into_iter().collect();
+        let dead_letters = self.settings.errors.dead_letters.clone();
+        let wanted = topics::external_topics(topology.graph()).into_iter().chain(dead_letters);
+        let wanted: Vec<Topic> = wanted.collect();
         let clock = SystemClock::default();
         let since = clock.now().monotonic;
         loop {

@@ -278,6 +278,9 @@ impl StreamThread {
             let most = left.min(step);
             let done = slot.process(most, &self.settings, now)?;
             self.pace.processed(done, now);
+            if done > 0 {
+                self.failing.last = Some(task);
+            }
             processed += done;
             if done < most || self.clock.now().monotonic - began > pace::LONG {
                 break;

@@ -26,6 +26,13 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) headers: &'a Headers,
 }
 
+impl Outgoing<'_> {
+    /// Bytes of key and value.
+    pub(crate) fn sizes(&self) -> (usize, usize) {
+        (self.key.map_or(0, <[u8]>::len), self.value.map_or(0, <[u8]>::len))
+    }
+}
+
 /// Takes the records that tasks write: the producer's batches in a stream thread, a list in the test driver.
 pub(crate) trait RecordCollector {
     /// The handle of a topic; the same for the same name.

@@ -52,12 +52,12 @@ impl PartitionGroup {
         Ok(true)
     }
 
-    /// Whether the next record is this one, or one behind it.
+    /// Whether the next record is this one.
     pub(crate) fn is_at(&mut self, place: &RecordMetadata) -> bool {
         self.next().is_some_and(|input| {
             *input.topic() == place.topic
                 && input.partition() == place.partition
-                && input.position().0 >= place.offset
+                && input.position().0 == place.offset
         })
     }
 

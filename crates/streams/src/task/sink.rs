@@ -3,7 +3,7 @@
 use super::collector::{Outgoing, Placement, RecordCollector, TopicHandle};
 use crate::error::{BoxError, Error, ErrorKind};
 use crate::handlers::WriteProblem;
-use crate::processor::{TaskContext, Unwritten};
+use crate::processor::{Refusal, Settled, TaskContext, Unwritten};
 use crate::record::Record;
 use crate::serde::{At, SerdeRef, serialize_nullable};
 use crate::topology::erased::{Fault, NodeFactory, Port, Receive, node_factory};
@@ -80,14 +80,35 @@ impl<K: 'static, V: 'static> Sink<K, V> {
         };
         let (timestamp, headers) = (record.timestamp, &record.headers);
         let outgoing = Outgoing { timestamp, key, value, headers };
+        if self.task.failures.has_refusals()
+            && self.ask_about_refusal(topic, outgoing)? == Settled::LeftOut
+        {
+            return Ok(());
+        }
         self.append(handle, record, outgoing).or_else(|error| {
-            let sizes = (key.map_or(0, <[u8]>::len), value.map_or(0, <[u8]>::len));
             let problem = match error.kind() {
                 ErrorKind::BadRecord => WriteProblem::TooLarge,
                 _ => WriteProblem::Refused,
             };
-            self.refused(topic, problem, Some(sizes), error.into())
+            self.refused(topic, problem, Some(outgoing.sizes()), error.into())
         })
+    }
+
+    /// Brokers refused this write before: the handler is asked now that its record is in hand.
+    #[cold]
+    fn ask_about_refusal(&self, topic: &str, outgoing: Outgoing<'_>) -> Result<Settled, Fault> {
+        let place = self.task.metadata();
+        let refusal = place.and_then(|place| self.task.failures.refusal(&place, topic));
+        let Some(Refusal { problem, message, .. }) = refusal else { return Ok(Settled::Again) };
+        let (key_size, value_size) = outgoing.sizes();
+        let write = Unwritten {
+            topic,
+            problem,
+            key_size: Some(key_size),
+            value_size: Some(value_size),
+            may_pass: true,
+        };
+        self.task.settle_write(&self.node, self.is_internal, write, message.into())
     }
 
     fn append(
@@ -124,8 +145,8 @@ impl<K: 'static, V: 'static> Sink<K, V> {
         error: BoxError,
     ) -> Result<(), Fault> {
         let (key_size, value_size) = sizes.unzip();
-        let write = Unwritten { topic, problem, key_size, value_size };
-        self.task.settle_write(&self.node, self.is_internal, write, error)
+        let write = Unwritten { topic, problem, key_size, value_size, may_pass: false };
+        self.task.settle_write(&self.node, self.is_internal, write, error).map(|_| ())
     }
 }
 

@@ -244,6 +244,15 @@ impl StreamTask {
         self.halt.as_ref().is_some_and(|place| self.group.is_at(place))
     }
 
+    /// Whether a record and everything before it in its partition is processed.
+    pub(crate) fn is_behind(&self, place: &RecordMetadata) -> bool {
+        self.group.inputs().any(|input| {
+            *input.topic() == place.topic
+                && input.partition() == place.partition
+                && input.position().0 > place.offset
+        })
+    }
+
     /// What is left of the record that ended the task, for who asks first.
     pub(crate) fn take_remains(&mut self) -> Option<Remains> {
         self.remains.take()
