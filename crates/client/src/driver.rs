@@ -111,9 +111,13 @@ impl Driver {
     /// When the thread cannot be made.
     pub fn spawn(mut self, name: &str, clock: Arc<dyn Clock>) -> io::Result<JoinHandle<()>> {
         std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            while !self.is_closed() {
+            loop {
                 let now = clock.now();
                 let deadline = self.step(now);
+                if self.is_closed() {
+                    // At once: the deadline may be minutes away.
+                    return;
+                }
                 let timeout = deadline.map(|deadline| deadline.saturating_sub(clock.now()));
                 self.network.poll(timeout, &mut self.events);
             }

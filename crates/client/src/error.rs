@@ -1,5 +1,6 @@
 //! The one error of the client, its kinds named by what its user can do.
 
+use crate::types::Topic;
 use kstreams_protocol::{ResponseError, error_code};
 use std::fmt;
 
@@ -45,12 +46,13 @@ pub enum ErrorKind {
 pub struct ClientError {
     kind: ErrorKind,
     code: Option<i16>,
+    topic: Option<Topic>,
     message: String,
 }
 
 impl ClientError {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, code: None, message: message.into() }
+        Self { kind, code: None, topic: None, message: message.into() }
     }
 
     /// The error `code` that a broker answered to what `context` names.
@@ -59,7 +61,8 @@ impl ClientError {
         let why = detail.filter(|detail| !detail.is_empty()).unwrap_or(error_code::text(code));
         let name = error_code::name(code);
         let why = why.trim_end_matches('.');
-        Self { kind, code: Some(code), message: format!("{context}: {why} ({name}, {code})") }
+        let message = format!("{context}: {why} ({name}, {code})");
+        Self { kind, code: Some(code), topic: None, message }
     }
 
     pub(crate) fn retriable(message: impl Into<String>) -> Self {
@@ -80,6 +83,19 @@ impl ClientError {
     #[must_use]
     pub fn code(&self) -> Option<i16> {
         self.code
+    }
+
+    /// The topic whose records were refused, if it is about records.
+    #[must_use]
+    pub fn topic(&self) -> Option<&Topic> {
+        self.topic.as_ref()
+    }
+
+    /// The same error, about records of `topic`.
+    #[must_use]
+    pub(crate) fn about(mut self, topic: &Topic) -> Self {
+        self.topic = Some(topic.clone());
+        self
     }
 
     /// Whether trying again later can help.

@@ -254,6 +254,7 @@ impl ProducerMachine {
         let queue = &mut self.partitions[index];
         if let Some(bytes) = queue.give_up_first() {
             self.reserved.fetch_sub(bytes, Ordering::Relaxed);
+            let error = error.about(&queue.name.topic);
             self.keep_failure(error);
         }
     }

@@ -15,7 +15,7 @@ pub use crate::processor::{
     ProcessResult, Processor, PunctuationType, TaskId, ValueContext, ValueTransformer,
 };
 pub use crate::record::{Headers, Record, RecordMetadata};
-pub use crate::runtime::{KafkaStreams, State, StoreWriter};
+pub use crate::runtime::{KafkaStreams, State, StoreWriter, ThreadResponse};
 pub use crate::serde::{At, DefaultSerde, Presence, RawKey, Serde, SerdeRef};
 pub use crate::state::{
     GlobalTable, KeyValueStore, PutResult, SessionStore, StoreToken, Stores,

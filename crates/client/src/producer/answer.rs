@@ -140,8 +140,10 @@ impl ProducerMachine {
     }
 
     fn give_up(&mut self, handle: PartitionHandle, at: usize, error: ClientError) {
-        if let Some(bytes) = self.partitions[handle.0 as usize].give_up(at) {
+        let queue = &mut self.partitions[handle.0 as usize];
+        if let Some(bytes) = queue.give_up(at) {
             self.reserved.fetch_sub(bytes, Ordering::Relaxed);
+            let error = error.about(&queue.name.topic);
             self.keep_failure(error);
         }
     }

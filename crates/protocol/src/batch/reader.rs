@@ -24,6 +24,8 @@ pub struct RecordRef<'a> {
 pub struct RecordReader {
     records: Bytes,
     at: usize,
+    /// Where the record begins that was given last.
+    last: Option<usize>,
     left: u32,
     from: i64,
     base_offset: i64,
@@ -43,6 +45,7 @@ impl RecordReader {
         Ok(Self {
             records,
             at: 0,
+            last: None,
             left: batch.count(),
             from: i64::MIN,
             base_offset: batch.base_offset(),
@@ -69,31 +72,44 @@ impl RecordReader {
     #[inline]
     pub fn next_record(&mut self) -> Result<Option<RecordRef<'_>>, BatchError> {
         while self.left > 0 {
-            let Parsed { offset, timestamp, key, value, headers, end } =
-                parse(&self.records, self.at).inspect_err(|_| self.left = 0)?;
-            let offset = self.base_offset.wrapping_add(offset);
+            let parsed = parse(&self.records, self.at).inspect_err(|_| self.left = 0)?;
+            let offset = self.base_offset.wrapping_add(parsed.offset);
             if offset >= self.next_offset || offset < self.base_offset {
                 self.left = 0;
                 return Err(BatchError::Malformed("a record's offset is outside its batch"));
             }
-            self.at = end;
+            self.last = Some(self.at);
+            self.at = parsed.end;
             self.left -= 1;
             if offset < self.from {
                 continue;
             }
-            let bytes = &self.records[..];
-            return Ok(Some(RecordRef {
-                offset,
-                timestamp: match self.append_time {
-                    Some(time) => time,
-                    None => self.base_timestamp.wrapping_add(timestamp),
-                },
-                key: key.map(|(from, to)| &bytes[from..to]),
-                value: value.map(|(from, to)| &bytes[from..to]),
-                headers: HeadersRef { count: headers.0, bytes: &bytes[headers.1..end] },
-            }));
+            return Ok(Some(self.record(parsed)));
         }
         Ok(None)
+    }
+
+    /// The record that was given last, once more.
+    #[must_use]
+    pub fn last_record(&self) -> Option<RecordRef<'_>> {
+        let parsed = parse(&self.records, self.last?).ok()?;
+        Some(self.record(parsed))
+    }
+
+    #[inline]
+    fn record(&self, parsed: Parsed) -> RecordRef<'_> {
+        let Parsed { offset, timestamp, key, value, headers, end } = parsed;
+        let bytes = &self.records[..];
+        RecordRef {
+            offset: self.base_offset.wrapping_add(offset),
+            timestamp: match self.append_time {
+                Some(time) => time,
+                None => self.base_timestamp.wrapping_add(timestamp),
+            },
+            key: key.map(|(from, to)| &bytes[from..to]),
+            value: value.map(|(from, to)| &bytes[from..to]),
+            headers: HeadersRef { count: headers.0, bytes: &bytes[headers.1..end] },
+        }
     }
 
     /// Records that were not read yet, those before [`Self::starting_at`] included.

@@ -28,6 +28,24 @@ const fn choice(
 const MAX: i64 = i64::MAX;
 const MAX_INT: i64 = i32::MAX as i64;
 
+const HANDLERS: &[&str] = &["log-and-fail", "log-and-continue"];
+
+/// Java's classes for words of ours.
+const CLASSES: &[(&str, &str)] = &[
+    ("LogAndFailExceptionHandler", "log-and-fail"),
+    ("LogAndContinueExceptionHandler", "log-and-continue"),
+    ("LogAndFailProcessingExceptionHandler", "log-and-fail"),
+    ("LogAndContinueProcessingExceptionHandler", "log-and-continue"),
+    ("DefaultProductionExceptionHandler", "log-and-fail"),
+];
+
+/// The word for one of Java's handlers, which Java's settings name by class.
+pub(super) fn word_of(value: &str) -> &str {
+    let class = value.strip_prefix("org.apache.kafka.streams.errors.");
+    let word = class.and_then(|class| CLASSES.iter().find(|(name, _)| *name == class));
+    word.map_or(value, |(_, word)| word)
+}
+
 /// All settings.
 pub const KEYS: &[ConfigKey] = &[
     text(
@@ -100,7 +118,7 @@ pub const KEYS: &[ConfigKey] = &[
     ),
     choice(
         "deserialization.exception.handler",
-        &["log-and-fail", "log-and-continue"],
+        HANDLERS,
         "log-and-fail",
         "What happens to a record that cannot be read.",
     ),
@@ -116,6 +134,11 @@ pub const KEYS: &[ConfigKey] = &[
         &["true", "false"],
         "false",
         "Whether StreamsBuilder::build_with refuses stores and internal topics that were not given a name.",
+    ),
+    text(
+        "errors.dead.letter.queue.topic.name",
+        None,
+        "Topic for records that handlers leave out or stop at; it has to exist.",
     ),
     number("fetch.max.bytes", 1 << 10, MAX_INT, "52428800", "Bytes that one fetch may bring."),
     number(
@@ -170,10 +193,22 @@ pub const KEYS: &[ConfigKey] = &[
     number("num.stream.threads", 1, 1024, "1", "Stream threads of this instance."),
     number("poll.ms", 0, MAX_INT, "100", "Longest time in ms that an idle stream thread sleeps."),
     choice(
+        "processing.exception.handler",
+        HANDLERS,
+        "log-and-fail",
+        "What happens to a record on which user code fails.",
+    ),
+    choice(
         "processing.guarantee",
         &["at_least_once", "exactly_once_v2"],
         "at_least_once",
         "The processing guarantee.",
+    ),
+    choice(
+        "production.exception.handler",
+        HANDLERS,
+        "log-and-fail",
+        "What happens to a record that cannot be written to the topic of a sink.",
     ),
     number(
         "reconnect.backoff.max.ms",

@@ -7,11 +7,11 @@ mod nearest;
 mod settings;
 
 use crate::error::{Error, Result};
-use crate::handlers::DeserializationHandler;
-use crate::task::DeserializationPolicy;
+use crate::handlers::{DeserializationHandler, ProcessingHandler, ProductionHandler};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use self::compatibility::{Compatibility, OperatorRules};
@@ -38,7 +38,15 @@ pub(crate) use self::settings::{Guarantee, Settings};
 #[derive(Clone)]
 pub struct StreamsConfig {
     values: BTreeMap<&'static str, String>,
-    unreadable: Option<DeserializationPolicy>,
+    handlers: Handlers,
+}
+
+/// Handlers of the user's own.
+#[derive(Clone, Default)]
+struct Handlers {
+    deserialization: Option<Arc<dyn DeserializationHandler>>,
+    processing: Option<Arc<dyn ProcessingHandler>>,
+    production: Option<Arc<dyn ProductionHandler>>,
 }
 
 impl StreamsConfig {
@@ -49,7 +57,7 @@ impl StreamsConfig {
             ("application.id", application_id.into()),
             ("bootstrap.servers", bootstrap_servers.into()),
         ];
-        StreamsConfig { values: values.into(), unreadable: None }
+        StreamsConfig { values: values.into(), handlers: Handlers::default() }
     }
 
     /// Sets a key of [`KEYS`].
@@ -62,7 +70,7 @@ impl StreamsConfig {
             let hint = nearest.map_or(String::new(), |known| format!(", did you mean {known}?"));
             return Err(Error::config(format!("there is no setting {key}{hint}")));
         };
-        let value = value.into();
+        let value = keys::word_of(&value.into()).to_string();
         known.check(&value)?;
         self.values.insert(known.name, value);
         Ok(self)
@@ -129,8 +137,8 @@ impl StreamsConfig {
     /// impl DeserializationHandler for SkipTests {
     ///     fn handle(&self, record: &BadRecord<'_>, _: &BoxError) -> HandlerResponse {
     ///         match record.headers.last("test") {
-    ///             Some(_) => HandlerResponse::Continue,
-    ///             None => HandlerResponse::Fail,
+    ///             Some(_) => HandlerResponse::resume(),
+    ///             None => HandlerResponse::fail(),
     ///         }
     ///     }
     /// }
@@ -139,8 +147,50 @@ impl StreamsConfig {
     /// ```
     #[must_use]
     pub fn deserialization_handler(mut self, handler: impl DeserializationHandler) -> Self {
-        self.unreadable = Some(DeserializationPolicy::new(handler));
+        self.handlers.deserialization = Some(Arc::new(handler));
         self
+    }
+
+    /// A handler of the user's own for records on which user code fails, in place of those that `processing.exception.handler`
+    /// names; see [`ProcessingHandler`].
+    #[must_use]
+    pub fn processing_handler(mut self, handler: impl ProcessingHandler) -> Self {
+        self.handlers.processing = Some(Arc::new(handler));
+        self
+    }
+
+    /// A handler of the user's own for records that cannot be written to the topic of a sink, in place of those that
+    /// `production.exception.handler` names.
+    ///
+    /// ```
+    /// use kstreams::handlers::{FailedWrite, ProductionHandler, ProductionResponse, WriteProblem};
+    /// use kstreams::prelude::*;
+    ///
+    /// /// Leaves out what is too large, and keeps its source elsewhere.
+    /// struct SkipLarge;
+    ///
+    /// impl ProductionHandler for SkipLarge {
+    ///     fn handle(&self, write: &FailedWrite<'_>, error: &BoxError) -> ProductionResponse {
+    ///         match write.problem {
+    ///             WriteProblem::TooLarge => ProductionResponse::resume()
+    ///                 .with_dead_letters([write.dead_letter_to("too-large", error)]),
+    ///             _ => ProductionResponse::fail(),
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let config = StreamsConfig::new("orders", "localhost:9092").production_handler(SkipLarge);
+    /// ```
+    #[must_use]
+    pub fn production_handler(mut self, handler: impl ProductionHandler) -> Self {
+        self.handlers.production = Some(Arc::new(handler));
+        self
+    }
+
+    /// `errors.dead.letter.queue.topic.name`
+    #[must_use]
+    pub fn dead_letter_topic(self, topic: impl Into<String>) -> Self {
+        self.put("errors.dead.letter.queue.topic.name", topic.into())
     }
 
     /// `memory.budget`: bytes that caches, buffers and queues of the process may take together.

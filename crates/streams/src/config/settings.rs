@@ -2,10 +2,9 @@
 
 use super::{Compatibility, OperatorRules, StreamsConfig, keys};
 use crate::error::{Error, Result};
+use crate::handlers::{ErrorPolicy, LogAndContinue, LogAndFail};
 use crate::state::{Budget, StoreBudget};
-use crate::task::{
-    DefaultTimestamps, DeserializationPolicy, LogAndContinue, LogAndFail, SourceSettings,
-};
+use crate::task::{DefaultTimestamps, SourceSettings};
 use crate::topology::{AutoOffsetReset, check_name};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,6 +46,7 @@ pub(crate) struct Settings {
     pub(crate) task_timeout: Duration,
     pub(crate) rules: OperatorRules,
     pub(crate) source: SourceSettings,
+    pub(crate) errors: ErrorPolicy,
     pub(crate) wire: WireSettings,
 }
 
@@ -134,6 +134,7 @@ impl Settings {
             task_timeout: values.time("task.timeout.ms")?,
             rules: operator_rules(&values)?,
             source: source_settings(&values)?,
+            errors: error_policy(&values)?,
             wire: wire_settings(&values)?,
         })
     }
@@ -157,18 +158,36 @@ fn transaction_timeout(config: &StreamsConfig) -> Result<Option<Duration>> {
 }
 
 fn source_settings(values: &Values<'_>) -> Result<SourceSettings> {
-    let policy = match (&values.0.unreadable, values.text("deserialization.exception.handler")?) {
-        (Some(policy), _) => policy.clone(),
-        (None, "log-and-continue") => DeserializationPolicy::new(LogAndContinue),
-        (None, _) => DeserializationPolicy::new(LogAndFail),
-    };
     let timestamps = match values.text("default.timestamp.extractor")? {
         "log-and-skip-on-invalid" => DefaultTimestamps::LogAndSkipOnInvalid,
         "use-partition-time-on-invalid" => DefaultTimestamps::UsePartitionTimeOnInvalid,
         "wallclock" => DefaultTimestamps::Wallclock,
         _ => DefaultTimestamps::FailOnInvalid,
     };
-    Ok(SourceSettings { policy, timestamps })
+    Ok(SourceSettings { timestamps })
+}
+
+fn error_policy(values: &Values<'_>) -> Result<ErrorPolicy> {
+    let own = values.0.handlers.clone();
+    let continues = |key| Ok::<_, Error>(values.text(key)? == "log-and-continue");
+    Ok(ErrorPolicy {
+        deserialization: match own.deserialization {
+            Some(handler) => handler,
+            None if continues("deserialization.exception.handler")? => Arc::new(LogAndContinue),
+            None => Arc::new(LogAndFail),
+        },
+        processing: match own.processing {
+            Some(handler) => handler,
+            None if continues("processing.exception.handler")? => Arc::new(LogAndContinue),
+            None => Arc::new(LogAndFail),
+        },
+        production: match own.production {
+            Some(handler) => handler,
+            None if continues("production.exception.handler")? => Arc::new(LogAndContinue),
+            None => Arc::new(LogAndFail),
+        },
+        dead_letters: values.0.get("errors.dead.letter.queue.topic.name").map(Into::into),
+    })
 }
 
 fn wire_settings(values: &Values<'_>) -> Result<WireSettings> {

@@ -3,7 +3,7 @@
 use super::Outcome;
 use crate::error::Error;
 use crate::record::Record;
-use crate::topology::erased::{Fault, NodeFactory, Port, Receive, node_factory};
+use crate::topology::erased::{Edge, Fault, NodeFactory, Port, Receive, node_factory};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -31,7 +31,7 @@ impl<K, V> Branches<K, V> {
 
 struct Branch<K, V> {
     name: Arc<str>,
-    branches: Vec<(Predicate<K, V>, Port<K, V>)>,
+    branches: Vec<(Predicate<K, V>, Edge<K, V>)>,
 }
 
 impl<K, V> Receive<K, V> for Branch<K, V> {
@@ -39,7 +39,7 @@ impl<K, V> Receive<K, V> for Branch<K, V> {
         for (predicate, child) in &self.branches {
             let likes = predicate(&record.key, &record.value);
             if likes.map_err(|error| Fault::at(&self.name, error))? {
-                return child.receive(record);
+                return child.send(record);
             }
         }
         Ok(())
@@ -53,10 +53,10 @@ pub(crate) fn branch<K: 'static, V: 'static>(branches: &Branches<K, V>) -> NodeF
         let out = wiring.output::<K, V>()?;
         let branches = branches.lock().unwrap_or_else(PoisonError::into_inner);
         let branches = branches.iter().map(|(child, predicate)| {
-            let port = out.child(child).ok_or_else(|| {
+            let edge = out.child(child).ok_or_else(|| {
                 Error::topology(format!("{} has no branch {child}", wiring.name()))
             })?;
-            Ok((predicate.clone(), port.clone()))
+            Ok((predicate.clone(), edge.clone()))
         });
         let branches = branches.collect::<Result<_, Error>>()?;
         Ok(Rc::new(Branch { name: wiring.name().clone(), branches }) as Port<K, V>)

@@ -1,11 +1,13 @@
 //! What nodes know while a record passes: the task they belong to, the record's place and time, and where to forward.
 
+use super::failures::{Failures, RawSource};
 use super::progress::Progress;
 use super::punctuation::{Cancellable, Punctuate, PunctuationType, Schedules, Timing};
 use super::walk::{Chunk, ChunkedWalk, Elapsed};
 use super::{KeyOf, ProcessResult, Processor, RecordOf, ValueOf};
 use crate::config::{Compatibility, OperatorRules};
 use crate::error::{Error, ErrorKind, Result};
+use crate::handlers::ErrorPolicy;
 use crate::record::RecordMetadata;
 use crate::state::{GlobalStores, StoreSet, StoreToken, StoreType, Walkable};
 use crate::topology::erased::{Fault, Output};
@@ -62,6 +64,7 @@ pub(crate) struct TaskContext {
     globals: Arc<GlobalStores>,
     /// The clock that never goes back, for walks.
     elapsed: Elapsed,
+    pub(crate) failures: Failures,
 }
 
 impl TaskContext {
@@ -71,10 +74,12 @@ impl TaskContext {
         rules: OperatorRules,
         globals: Arc<GlobalStores>,
         elapsed: Elapsed,
+        policy: ErrorPolicy,
     ) -> Self {
         TaskContext {
             globals,
             elapsed,
+            failures: Failures::new(policy),
             is_walking: Cell::new(false),
             application_id,
             task_id,
@@ -93,9 +98,24 @@ impl TaskContext {
     }
 
     /// The partition that the next records come from; only its offsets and times change record by record.
-    pub(crate) fn enter_partition(&self, topic: &Rc<str>, partition: i32) {
+    pub(crate) fn enter_source(
+        &self,
+        topic: &Rc<str>,
+        partition: i32,
+        source: &Rc<impl RawSource + 'static>,
+    ) {
+        // A record cache may have brought the topic back without its source.
+        if !Rc::ptr_eq(&self.topic.borrow(), topic) || !self.failures.has_source() {
+            self.topic.replace(topic.clone());
+            self.failures.set_source(Some(source.clone()));
+        }
+        self.partition.set(partition);
+    }
+
+    fn enter_partition(&self, topic: &Rc<str>, partition: i32) {
         if !Rc::ptr_eq(&self.topic.borrow(), topic) {
             self.topic.replace(topic.clone());
+            self.failures.set_source(None);
         }
         self.partition.set(partition);
     }
@@ -179,11 +199,6 @@ impl TaskContext {
         Ok(true)
     }
 
-    /// The record that is being read; it does not move the time before it is processed.
-    pub(crate) fn enter_offset(&self, offset: i64) {
-        self.offset.set(offset);
-    }
-
     pub(crate) fn record(&self) -> RecordContext {
         RecordContext {
             topic: self.topic.borrow().clone(),
@@ -234,20 +249,25 @@ impl TaskContext {
 
     /// Counts a record that an operator left out; the 1st, 2nd, 4th, 8th and so on of a task is reported.
     pub(crate) fn drop_record(&self, node: &str, reason: impl fmt::Display) {
+        let topic = self.topic.borrow().clone();
+        self.drop_record_at(node, &topic, self.partition.get(), self.offset.get(), reason);
+    }
+
+    /// As [`Self::drop_record`] for a record that is not in hand yet.
+    pub(crate) fn drop_record_at(
+        &self,
+        node: &str,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+        reason: impl fmt::Display,
+    ) {
         let dropped = self.dropped.get() + 1;
         self.dropped.set(dropped);
-        if !dropped.is_power_of_two() {
-            return;
+        if dropped.is_power_of_two() {
+            let task = self.task_id;
+            tracing::warn!(%task, node, dropped, topic, partition, offset, "record dropped: {reason}");
         }
-        tracing::warn!(
-            task = %self.task_id,
-            node,
-            dropped,
-            topic = &**self.topic.borrow(),
-            partition = self.partition.get(),
-            offset = self.offset.get(),
-            "record dropped: {reason}"
-        );
     }
 
     /// Counts a record that was left out and already reported.
@@ -311,11 +331,11 @@ impl<'a, P: Processor + ?Sized> Context<'a, P> {
     /// # Errors
     /// When there is no child of that name, and what a node further down reports.
     pub fn forward_to(&mut self, child: &str, record: RecordOf<P::Out>) -> ProcessResult {
-        let port = self.out.child(child).ok_or_else(|| {
+        let child = self.out.child(child).ok_or_else(|| {
             let known: Vec<&str> = self.out.names().collect();
             format!("there is no child `{child}` here: the children are {known:?}")
         })?;
-        Ok(port.receive(record)?)
+        Ok(child.send(record)?)
     }
 
     /// Topic, partition and offset of the record in hand; `None` outside of a record.

@@ -108,7 +108,8 @@ pub trait FixedKeyProcessor: 'static {
     /// Takes one record.
     ///
     /// # Errors
-    /// An error stops the application; what was done since the last commit is done again after a restart.
+    /// An error, or a panic, is for the processing handler ([`crate::handlers`]); by default it stops the application, when everything
+    /// before the record is committed.
     fn process(
         &mut self,
         record: FixedKeyRecord<Self::Key, Self::In>,

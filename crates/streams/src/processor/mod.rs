@@ -1,6 +1,7 @@
 //! The Processor API: user code that sees every record, keeps state, and decides where results go.
 
 mod context;
+mod failures;
 mod fixed_key;
 mod progress;
 mod punctuation;
@@ -13,6 +14,7 @@ use crate::record::Record;
 
 pub use self::context::{Context, InitContext, TaskId};
 pub(crate) use self::context::{RecordContext, TaskContext};
+pub(crate) use self::failures::{Failure, RawRecord, RawSource, Refusal, Settled, Unwritten};
 pub use self::fixed_key::{FixedKey, FixedKeyContext, FixedKeyProcessor, FixedKeyRecord};
 pub(crate) use self::punctuation::Punctuate;
 pub use self::punctuation::{Cancellable, PunctuationType};
@@ -95,7 +97,8 @@ pub trait Processor: 'static {
     /// Takes one record.
     ///
     /// # Errors
-    /// An error stops the application; what was done since the last commit is done again after a restart.
+    /// An error, or a panic, is for the processing handler ([`crate::handlers`]); by default it stops the application, when everything
+    /// before the record is committed.
     fn process(&mut self, record: RecordOf<Self::In>, ctx: &mut Context<'_, Self>)
     -> ProcessResult;
 

@@ -6,7 +6,8 @@
 
 use super::walk::Walk;
 use super::{Context, KeyOf, ProcessResult, Processor, TaskContext, ValueOf};
-use crate::topology::erased::{Fault, Output};
+use crate::error::BoxError;
+use crate::topology::erased::{Fault, Output, catch_panic};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
@@ -210,9 +211,7 @@ impl<P: Processor> Punctuated<'_, P> {
                 continue;
             }
             self.task.enter_punctuation(now);
-            let mut ctx = Context::new(self.task, self.out, self.schedules);
-            let done = callback(&mut self.processor.borrow_mut(), now, &mut ctx);
-            done.map_err(|error| Fault::at(self.name, error))?;
+            self.guard(|ctx| callback(&mut self.processor.borrow_mut(), now, ctx))?;
         }
         Ok(())
     }
@@ -224,10 +223,23 @@ impl<P: Processor> Punctuated<'_, P> {
     pub(super) fn walk(&self) -> Result<bool, Fault> {
         let mut goes_on = false;
         for walk in self.schedules.walks() {
-            let mut ctx = Context::new(self.task, self.out, self.schedules);
-            let stepped = walk.step(&mut self.processor.borrow_mut(), &mut ctx);
-            goes_on |= stepped.map_err(|error| Fault::at(self.name, error))?;
+            // A walk goes on behind an entry that is left out.
+            let stepped = self.guard(|ctx| walk.step(&mut self.processor.borrow_mut(), ctx))?;
+            goes_on |= stepped.unwrap_or(true);
         }
         Ok(goes_on)
+    }
+
+    /// Calls user code outside of a record; `None` if it failed and the handler lets it pass.
+    fn guard<T>(
+        &self,
+        call: impl FnOnce(&mut Context<'_, P>) -> Result<T, BoxError>,
+    ) -> Result<Option<T>, Fault> {
+        let mut ctx = Context::new(self.task, self.out, self.schedules);
+        let called = catch_panic(|| call(&mut ctx)).unwrap_or_else(|panic| Err(panic.into()));
+        match called {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => self.task.settle(Fault::at(self.name, error)).map(|()| None),
+        }
     }
 }

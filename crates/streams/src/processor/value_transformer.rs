@@ -53,7 +53,8 @@ pub trait ValueTransformer: 'static {
     /// The new value of a key, or `None` if it shall not be in the result. `value` is `None` when the key was deleted.
     ///
     /// # Errors
-    /// An error stops the application; what was done since the last commit is done again after a restart.
+    /// An error, or a panic, is for the processing handler ([`crate::handlers`]); by default it stops the application, when everything
+    /// before the record is committed.
     fn transform(
         &mut self,
         key: &Self::Key,

@@ -6,7 +6,9 @@ use super::global_reader::GlobalReader;
 use super::lifecycle::{State, ThreadState};
 use super::shared::{Listener, Shared};
 use super::store_writer::{StoreWriter, Updates};
-use super::{global_thread, thread_main, topics};
+use super::thread_main::ThreadMain;
+use super::uncaught::{ThreadResponse, UncaughtHandler};
+use super::{global_thread, topics};
 use crate::config::{Settings, StreamsConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::state::{GlobalStores, StateDirectory, StoreToken, Writable, clean_up};
@@ -57,7 +59,7 @@ impl KafkaStreams {
 
     /// Starts with what is not data: listeners, and where the brokers are.
     pub fn builder(topology: Topology, config: StreamsConfig) -> KafkaStreamsBuilder {
-        KafkaStreamsBuilder { topology, config, listener: None, networks: None }
+        KafkaStreamsBuilder { topology, config, listener: None, uncaught: None, networks: None }
     }
 
     /// The state.
@@ -70,7 +72,9 @@ impl KafkaStreams {
         self.shared.wait_for(timeout, wanted)
     }
 
-    /// Commits, closes all tasks and leaves the group; waits for it at most `timeout`.
+    /// Commits, closes all tasks and leaves the group; waits for it at most `timeout`, whatever user code does meanwhile. From a
+    /// listener or handler, which is called on a thread of the application, it returns at once: the application closes when that
+    /// call has returned.
     ///
     /// # Errors
     /// The first fatal error of the application, if there was one; a timeout if the threads are still closing.
@@ -78,17 +82,61 @@ impl KafkaStreams {
         let writers: Vec<_> = self.writers().values().cloned().collect();
         writers.iter().for_each(|writer| writer.close());
         self.shared.request_close();
-        let state = self.wait_for(timeout, State::is_terminal);
-        if !state.is_terminal() {
+        if self.is_own_thread() {
+            return Ok(());
+        }
+        let clock = SystemClock::default();
+        let since = clock.now().monotonic;
+        let left = || timeout.saturating_sub(clock.now().monotonic - since);
+        if !self.wait_for(timeout, State::is_terminal).is_terminal()
+            || !self.shared.wait_ended(left())
+        {
             let message = format!("the stream threads are still closing after {timeout:?}");
             return Err(Error::new(ErrorKind::Timeout, message));
         }
-        for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        let threads = std::mem::take(&mut *self.threads());
+        for thread in threads {
             // A panic was reported by the thread itself.
             let _ = thread.join();
         }
-        writers.iter().for_each(|writer| writer.wait_closed(timeout));
+        writers.iter().for_each(|writer| writer.wait_closed(left()));
         self.shared.take_error().map_or(Ok(()), Err)
+    }
+
+    fn is_own_thread(&self) -> bool {
+        let current = std::thread::current().id();
+        self.threads().iter().any(|thread| thread.thread().id() == current)
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs what a thread of the application does.
+    fn spawn(&self, name: &str, run: impl FnOnce(&Shared) + Send + 'static) -> Result<()> {
+        let living = self.shared.thread_begins();
+        let thread = spawn(name, move || run(living.shared()))?;
+        self.threads().push(thread);
+        Ok(())
+    }
+
+    fn start_thread(&self, instance: &Instance, index: usize) -> Result<()> {
+        let (cluster, instance) = (self.cluster.clone(), instance.clone());
+        let name = cluster.thread_name(instance.process, index);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let renew = {
+            let (name, clock) = (name.clone(), clock.clone());
+            move || {
+                let client = cluster.client(&name)?;
+                Ok(cluster.thread_parts(&instance, index, client, clock.clone()))
+            }
+        };
+        let parts = renew()?;
+        self.shared.add_thread(parts.client.waker());
+        let started = self.spawn(&name, move |shared| {
+            ThreadMain { index, shared, clock: &*clock, renew: &renew }.run(parts);
+        });
+        started.inspect_err(|_| self.shared.thread_state(index, ThreadState::Dead))
     }
 
     /// Runs until Ctrl-C or SIGTERM, then closes; or until the application fails. A second signal ends the process at once.
@@ -112,10 +160,14 @@ impl KafkaStreams {
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
         })?;
-        self.wait_for(Duration::MAX, State::is_terminal);
+        // Closing has an end, also when user code has none.
+        self.wait_for(Duration::MAX, |state| {
+            state.is_terminal() || matches!(state, State::PendingShutdown | State::PendingError)
+        });
+        let closed = self.close(CLOSE_ON_DROP);
         handle.close();
         let _ = waiting.join();
-        self.close(CLOSE_ON_DROP)
+        closed
     }
 
     /// The way to write to a store from any thread: its updates go through the topic that [`StreamsBuilder::store_writer`] names,
@@ -185,12 +237,9 @@ impl KafkaStreams {
     fn read_globals(&self, instance: &Instance) -> Result<()> {
         let cluster = &self.cluster;
         let name = cluster.global_thread_name(instance.process);
-        let policy = cluster.settings.source.policy.clone();
+        let policy = cluster.settings.errors.clone();
         let reader = GlobalReader::new(cluster.client(&name)?, instance.globals.clone(), policy);
-        let shared = self.shared.clone();
-        let thread = spawn(&name, move || global_thread::run(reader, &shared))?;
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
-        Ok(())
+        self.spawn(&name, move |shared| global_thread::run(reader, shared))
     }
 
     /// Deletes all local state of an application that does not run here; it is read from the changelogs again.
@@ -222,6 +271,7 @@ pub struct KafkaStreamsBuilder {
     topology: Topology,
     config: StreamsConfig,
     listener: Option<Listener>,
+    uncaught: Option<UncaughtHandler>,
     networks: Option<Networks>,
 }
 
@@ -239,6 +289,33 @@ impl KafkaStreamsBuilder {
         listener: impl Fn(State, State) + Send + Sync + 'static,
     ) -> Self {
         self.listener = Some(Box::new(listener));
+        self
+    }
+
+    /// Is asked about errors that no other handler has dealt with, and that ended a stream thread: whether another thread takes its
+    /// place, this instance stops (the default), or all instances of the application. It is called on the thread that failed.
+    ///
+    /// ```no_run
+    /// use kstreams::prelude::*;
+    ///
+    /// # fn main() -> Result<()> {
+    /// # let topology = StreamsBuilder::new().build()?;
+    /// let app = KafkaStreams::builder(topology, StreamsConfig::new("orders", "localhost:9092"))
+    ///     .on_uncaught(|error| match error.kind() {
+    ///         // Another service may be back in a moment.
+    ///         ErrorKind::Processing => ThreadResponse::ReplaceThread,
+    ///         _ => ThreadResponse::ShutdownClient,
+    ///     })
+    ///     .start()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn on_uncaught(
+        mut self,
+        handler: impl Fn(&Error) -> ThreadResponse + Send + Sync + 'static,
+    ) -> Self {
+        self.uncaught = Some(Box::new(handler));
         self
     }
 
@@ -279,30 +356,17 @@ impl KafkaStreamsBuilder {
         let globals = Arc::new(GlobalStores::new(&self.topology.graph().globals));
         let topology = self.topology;
         let instance = Instance { topology, directory, process, limits, globals };
-        let shared = Arc::new(Shared::new(self.listener));
+        let shared = Arc::new(Shared::new(self.listener, self.uncaught));
         // From here on a failure closes what was started: the handle is dropped.
         let (threads, writers) = (Mutex::default(), Mutex::default());
         let topology = instance.topology.clone();
         let app = KafkaStreams { shared, threads, topology, cluster, writers };
-        let cluster = &app.cluster;
         app.shared.become_state(State::Rebalancing);
         if !instance.globals.are_filled() {
             app.read_globals(&instance)?;
         }
         for index in 0..settings.stream_threads {
-            let name = cluster.thread_name(process, index);
-            let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-            let parts =
-                cluster.thread_parts(&instance, index, cluster.client(&name)?, clock.clone());
-            app.shared.add_thread(parts.client.waker());
-            let shared = app.shared.clone();
-            let thread = spawn(&name, move || {
-                thread_main::run(index, parts, &shared, &*clock);
-            });
-            let thread = thread.inspect_err(|_| {
-                app.shared.thread_state(index, ThreadState::Dead);
-            })?;
-            app.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+            app.start_thread(&instance, index)?;
         }
         Ok(app)
     }

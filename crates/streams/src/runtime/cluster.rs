@@ -34,12 +34,14 @@ const SESSION_TIMEOUT: &str = "streams.session.timeout.ms";
 pub(super) type Networks = Arc<dyn Fn() -> io::Result<Box<dyn Network>> + Send + Sync>;
 
 /// What all clients of the application have in common.
+#[derive(Clone)]
 pub(super) struct Cluster {
     pub(super) settings: Arc<Settings>,
     pub(super) networks: Networks,
 }
 
 /// What all threads of a process have in common.
+#[derive(Clone)]
 pub(super) struct Instance {
     pub(super) topology: Topology,
     pub(super) directory: Option<Arc<StateDirectory>>,
@@ -137,7 +139,9 @@ impl Cluster {
             );
             Error::new(ErrorKind::Broker, message)
         };
-        let wanted: Vec<Topic> = topics::external_topics(topology.graph()).into_iter().collect();
+        let dead_letters = self.settings.errors.dead_letters.clone();
+        let wanted = topics::external_topics(topology.graph()).into_iter().chain(dead_letters);
+        let wanted: Vec<Topic> = wanted.collect();
         let clock = SystemClock::default();
         let since = clock.now().monotonic;
         loop {
@@ -231,6 +235,7 @@ impl Cluster {
                 topology: topology.clone(),
                 application_id: settings.application_id.clone(),
                 source: settings.source.clone(),
+                errors: settings.errors.clone(),
                 rules: settings.rules,
                 globals: globals.clone(),
                 elapsed: Elapsed::by({

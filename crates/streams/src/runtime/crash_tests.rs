@@ -284,3 +284,58 @@ fn p68_exactly_once_is_exact_wherever_it_stops() {
         }
     }
 }
+
+/// Writes the numbers among its records; what is no number becomes a dead letter.
+fn parsing() -> Topology {
+    let builder = StreamsBuilder::new();
+    builder
+        .stream("in", Consumed::<String, String>::new())
+        .try_map_values(|text| Ok(text.parse::<i64>()?))
+        .to("counts", Produced::new());
+    builder.build().expect("builds")
+}
+
+/// P97: `good, bad, good`, and a crash behind the dead letter: one of it is visible to committed readers, whenever it comes.
+#[test]
+fn p97_a_dead_letter_is_in_the_transaction_of_its_record() {
+    use Point::*;
+    for point in [Processed, Transaction, BeforeEngine, Committed] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut run = Run::new("exactly_once_v2", dir.path());
+        run.topology = parsing();
+        run.broker.create_topic("dead", 1).expect("created");
+        let skip = run.config.set("processing.exception.handler", "log-and-continue");
+        run.config = skip.expect("a setting").dead_letter_topic("dead");
+        let write = |run: &Run, values: &[&str]| {
+            let records = values.iter().map(|v| Record::new("a".to_string(), v.to_string(), 5));
+            run.broker.write("in", records).expect("written");
+        };
+        write(&run, &["1"]);
+        let mut thread = run.thread();
+        run.turn_until_committed(&mut thread, 1);
+        if point == Processed {
+            thread.last_commit += Duration::from_secs(3600);
+        }
+        if let Some(request) = point.held_request(true) {
+            run.broker.inject(Fault::on(request, FaultAction::Delay(2000)));
+        }
+        write(&run, &["2", "bad", "3"]);
+        match point {
+            Committed => run.turn_until_committed(&mut thread, 4),
+            _ => run.turn_until(&mut thread, |thread, done| point.is_reached(thread, done)),
+        }
+        thread.drop_tasks();
+        drop(thread);
+        let mut thread = run.thread();
+        run.turn_until_committed(&mut thread, 4);
+        let letters = run.broker.read::<String, String>("dead").expect("readable");
+        let offset = letters[0].headers.last("__streams.errors.offset").map(<[u8]>::to_vec);
+        assert_eq!(offset.as_deref(), Some(&b"2"[..]), "{point:?}");
+        let letters: Vec<(String, i64)> =
+            letters.into_iter().map(|letter| (letter.value, letter.timestamp)).collect();
+        assert_eq!(letters, [("bad".into(), 5)], "{point:?}");
+        let numbers = run.broker.read::<String, i64>("counts").expect("readable");
+        let numbers: Vec<i64> = numbers.into_iter().map(|record| record.value).collect();
+        assert_eq!(numbers, [1, 2, 3], "{point:?}");
+    }
+}

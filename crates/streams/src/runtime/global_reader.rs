@@ -5,9 +5,11 @@
 
 use super::task_slot::client_error;
 use crate::error::{Error, ErrorKind, Result};
+use crate::handlers::{BadRecord, ErrorContext, ErrorPolicy};
 use crate::processor::TaskId;
+use crate::record::RecordMetadata;
 use crate::state::{GlobalRecord, GlobalStores, Unreadable};
-use crate::task::{BadRecord, DeserializationPolicy, read_headers};
+use crate::task::read_headers;
 use kstreams_client::{
     Client, Event, Fetched, Isolation, ListedOffset, OffsetSpec, Pending, Reader, ResetPolicy,
     Results, Start, TopicPartition,
@@ -28,18 +30,14 @@ struct Reading {
 pub(super) struct GlobalReader {
     client: Client,
     globals: Arc<GlobalStores>,
-    policy: DeserializationPolicy,
+    policy: ErrorPolicy,
     reading: BTreeMap<TopicPartition, Reading>,
     listing: Option<(Listing, Listing)>,
     dropped: u64,
 }
 
 impl GlobalReader {
-    pub(super) fn new(
-        mut client: Client,
-        globals: Arc<GlobalStores>,
-        policy: DeserializationPolicy,
-    ) -> Self {
+    pub(super) fn new(mut client: Client, globals: Arc<GlobalStores>, policy: ErrorPolicy) -> Self {
         client.watch(globals.topics().cloned().collect());
         GlobalReader {
             client,
@@ -145,21 +143,25 @@ impl GlobalReader {
             Ok(false) => "its key is null".to_string(),
             Err(Unreadable { is_key, error }) => {
                 let task = TaskId { subtopology: 0, partition: *partition };
-                let (partition, offset) = (*partition, record.offset);
-                let headers = &headers;
-                let bad = BadRecord {
+                let (topic, offset) = ((**topic).into(), record.offset);
+                let context = ErrorContext {
                     task,
-                    topic,
-                    partition,
-                    offset,
+                    operator: "",
+                    metadata: Some(RecordMetadata { topic, partition: *partition, offset }),
                     timestamp,
+                    headers: &headers,
                     key,
                     value,
-                    headers,
-                    is_key,
+                    // There is no producer and no transaction here.
+                    dead_letters: None,
+                    kind: ErrorKind::BadRecord,
                 };
                 let why = error.to_string();
-                self.policy.decide(&bad, error)?;
+                let bad = BadRecord { context, is_key };
+                let letters = self.policy.unreadable(bad, error).map_err(|(error, _)| error)?;
+                if !letters.is_empty() {
+                    tracing::warn!("dead letters of global tables are not written");
+                }
                 why
             }
         };

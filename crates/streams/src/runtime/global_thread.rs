@@ -4,14 +4,13 @@ use super::global_reader::GlobalReader;
 use super::shared::Shared;
 use crate::error::{Error, ErrorKind, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How long it sleeps if nobody wakes it.
 const NAP: Duration = Duration::from_millis(100);
 
 /// Runs until the application closes; a failure stops the application.
-pub(super) fn run(mut reader: GlobalReader, shared: &Arc<Shared>) {
+pub(super) fn run(mut reader: GlobalReader, shared: &Shared) {
     let turns = AssertUnwindSafe(|| -> Result<()> {
         while !shared.is_closing() {
             reader.run_once()?;
@@ -25,6 +24,8 @@ pub(super) fn run(mut reader: GlobalReader, shared: &Arc<Shared>) {
     });
     if let Err(error) = result {
         tracing::error!("global tables cannot be read: {error}");
+        // It is told like any other; there is no replacement for this thread, and the others cannot do without.
+        shared.response_to(&error);
         shared.thread_failed(error);
     }
 }

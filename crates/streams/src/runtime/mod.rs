@@ -28,12 +28,15 @@ mod thread;
 mod thread_assignment;
 mod thread_closing;
 mod thread_commit;
+mod thread_failure;
 mod thread_main;
 mod topics;
+mod uncaught;
 
 pub use self::app::{KafkaStreams, KafkaStreamsBuilder};
 #[cfg(feature = "embedded")]
 pub use self::embedded::EmbeddedBroker;
 pub use self::lifecycle::State;
 pub use self::store_writer::{StoreWriter, Update};
+pub use self::uncaught::ThreadResponse;
 pub use kstreams_client::Network;

@@ -73,6 +73,11 @@ impl Pace {
         self.transaction = Some((tried / 8).max(1));
     }
 
+    /// Whether no smaller transaction can be tried.
+    pub(super) fn is_smallest(&self) -> bool {
+        self.uncommitted <= 1
+    }
+
     /// The records since the last commit are given up.
     pub(super) fn discard(&mut self) {
         self.uncommitted = 0;

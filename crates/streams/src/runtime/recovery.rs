@@ -15,7 +15,8 @@
 //! - the outcome of a commit is not known: there is no such end, the producer asks until a coordinator answers.
 //!
 //! This ends: when no commit has succeeded for `task.timeout.ms`, the last failure is fatal. Failures that another try cannot
-//! change (a record too large, no authorization) are fatal at once.
+//! change are fatal: no authorization at once, a record that is too large when everything before it is committed
+//! ([`super::thread_failure`]).
 
 use super::clock::Now;
 use super::task_slot::client_error;
@@ -75,7 +76,7 @@ impl StreamThread {
     /// Goes back to the last commit after `error`, if another try can help.
     pub(super) fn roll_back(&mut self, error: ClientError, now: Now) -> Result<()> {
         if !self.can_be_tried_again(error.kind()) {
-            return Err(client_error(error).context("committing"));
+            return self.records_refused(error, now);
         }
         self.count_failure(&error, now)?;
         if self.is_closing() {
@@ -83,14 +84,19 @@ impl StreamThread {
             return Err(client_error(error).context(why));
         }
         tracing::warn!("a commit failed, the tasks go back to the one before: {error}");
+        self.reopen_tasks();
+        self.pace.shrink();
+        self.undo(error.kind() == ClientErrorKind::ProducerFenced, now);
+        Ok(())
+    }
+
+    /// Has the tasks that are about to be dropped opened again.
+    pub(super) fn reopen_tasks(&mut self) {
         if self.target.is_none() {
             // Should the member be gone, it hears so with its next heartbeat, before they run again.
             let epoch = self.client.group_metadata().map_or(0, |group| group.member_epoch);
             self.target = Some((epoch, self.slots.keys().copied().collect()));
         }
-        self.pace.shrink();
-        self.undo(error.kind() == ClientErrorKind::ProducerFenced, now);
-        Ok(())
     }
 
     /// Drops all tasks and what was written since the last commit.
@@ -148,7 +154,7 @@ impl StreamThread {
         Step::Waiting { until: now.monotonic + pause, init }
     }
 
-    fn count_failure(&mut self, error: &ClientError, now: Now) -> Result<()> {
+    pub(super) fn count_failure(&mut self, error: &ClientError, now: Now) -> Result<()> {
         let since = *self.recovery.since.get_or_insert(now.monotonic);
         self.recovery.failures += 1;
         if now.monotonic - since < self.settings.task_timeout {

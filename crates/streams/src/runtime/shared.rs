@@ -1,10 +1,12 @@
 //! What the handle and the threads of an application share: its state, and that it shall close.
 
 use super::lifecycle::{State, ThreadState, of_threads};
+use super::uncaught::{ThreadResponse, UncaughtHandler};
 use crate::error::Error;
+use crate::topology::erased::catch_panic;
 use kstreams_client::Waker;
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Is told each change of the state: the new one and the one before.
@@ -15,6 +17,7 @@ pub(super) struct Shared {
     inner: Mutex<Inner>,
     changed: Condvar,
     listener: Option<Listener>,
+    uncaught: Option<UncaughtHandler>,
 }
 
 struct Inner {
@@ -23,23 +26,26 @@ struct Inner {
     closing: bool,
     error: Option<Error>,
     wakers: Vec<Waker>,
+    /// Threads that were started and have not ended, with their last words to the listener.
+    living: usize,
     /// Changes of the state that the listener was not told yet.
     untold: VecDeque<(State, State)>,
     telling: bool,
 }
 
 impl Shared {
-    pub(super) fn new(listener: Option<Listener>) -> Self {
+    pub(super) fn new(listener: Option<Listener>, uncaught: Option<UncaughtHandler>) -> Self {
         let inner = Inner {
             state: State::Created,
             threads: Vec::new(),
             closing: false,
             error: None,
             wakers: Vec::new(),
+            living: 0,
             untold: VecDeque::new(),
             telling: false,
         };
-        Shared { inner: Mutex::new(inner), changed: Condvar::new(), listener }
+        Shared { inner: Mutex::new(inner), changed: Condvar::new(), listener, uncaught }
     }
 
     pub(super) fn state(&self) -> State {
@@ -68,6 +74,39 @@ impl Shared {
         inner.wakers.push(waker);
     }
 
+    /// Another thread is about to take the place of one.
+    pub(super) fn replace_thread(&self, index: usize, waker: Waker) {
+        self.lock().wakers[index] = waker;
+    }
+
+    /// What shall become of a stream thread that failed. A handler that panics has no say.
+    pub(super) fn response_to(&self, error: &Error) -> ThreadResponse {
+        let Some(handler) = &self.uncaught else { return ThreadResponse::default() };
+        catch_panic(|| handler(error)).unwrap_or_else(|panic| {
+            tracing::error!("in the handler of uncaught errors: {panic}");
+            ThreadResponse::default()
+        })
+    }
+
+    /// Waits for `pause`, or until the application shall close; whether it shall.
+    pub(super) fn pause(&self, pause: Duration) -> bool {
+        let waited = self.changed.wait_timeout_while(self.lock(), pause, |inner| !inner.closing);
+        waited.unwrap_or_else(PoisonError::into_inner).0.closing
+    }
+
+    /// A thread is about to start; it lives as long as the guard.
+    pub(super) fn thread_begins(self: &Arc<Self>) -> Living {
+        self.lock().living += 1;
+        Living(self.clone())
+    }
+
+    /// Waits until all threads have ended; whether they have.
+    pub(super) fn wait_ended(&self, timeout: Duration) -> bool {
+        let waited =
+            self.changed.wait_timeout_while(self.lock(), timeout, |inner| inner.living > 0);
+        waited.unwrap_or_else(PoisonError::into_inner).0.living == 0
+    }
+
     pub(super) fn is_closing(&self) -> bool {
         self.lock().closing
     }
@@ -76,6 +115,7 @@ impl Shared {
         self.become_state(State::PendingShutdown);
         let mut inner = self.lock();
         inner.closing = true;
+        self.changed.notify_all();
         inner.wakers.iter().for_each(Waker::wake);
         let has_threads = !inner.threads.is_empty();
         drop(inner);
@@ -90,6 +130,7 @@ impl Shared {
         self.become_state(State::PendingError);
         let mut inner = self.lock();
         inner.closing = true;
+        self.changed.notify_all();
         inner.wakers.iter().for_each(Waker::wake);
     }
 
@@ -132,5 +173,21 @@ impl Shared {
             inner = self.lock();
         }
         inner.telling = false;
+    }
+}
+
+/// A thread of the application. When it is dropped, nothing more is heard of the thread.
+pub(super) struct Living(Arc<Shared>);
+
+impl Living {
+    pub(super) fn shared(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl Drop for Living {
+    fn drop(&mut self) {
+        self.0.lock().living -= 1;
+        self.0.changed.notify_all();
     }
 }

@@ -12,6 +12,7 @@ use super::recovery::Recovery;
 use super::task_slot::{TaskSlot, client_error};
 use super::thread_closing::Closing;
 use super::thread_commit::Commit;
+use super::thread_failure::Failing;
 use super::topics;
 use crate::config::Settings;
 use crate::error::{Error, ErrorKind, Result};
@@ -58,7 +59,7 @@ pub(super) enum Turn {
 
 pub(super) struct StreamThread {
     pub(super) client: Client,
-    clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Clock>,
     pub(super) settings: Arc<Settings>,
     pub(super) slots: BTreeMap<TaskId, TaskSlot>,
     pub(super) collector: Rc<RefCell<ProducerCollector>>,
@@ -78,6 +79,7 @@ pub(super) struct StreamThread {
     pub(super) state: ThreadState,
     pub(super) problem: Option<(Duration, Vec<GroupStatus>)>,
     pub(super) closing: Closing,
+    pub(super) failing: Failing,
     next_clean: Option<Duration>,
 }
 
@@ -114,6 +116,7 @@ impl StreamThread {
             state: ThreadState::Starting,
             problem: None,
             closing: Closing::No,
+            failing: Failing::default(),
         }
     }
 
@@ -143,7 +146,7 @@ impl StreamThread {
         self.reconcile(now)?;
         let moved = self.advance_tasks(now)?;
         let (mut processed, mut punctuated) = (0, false);
-        if self.commit.is_idle() {
+        if self.commit.is_idle() && self.advance_failing(now)? {
             punctuated = self.punctuate(now)?;
             processed = self.process(now)?;
         }
@@ -201,8 +204,12 @@ impl StreamThread {
         let reader = fetched.reader;
         // Records of a task that has left meanwhile are dropped here, with their credit.
         let Some(slot) = self.slot_of(reader, &fetched.partition) else { return Ok(()) };
+        let task = slot.id;
         match reader {
-            Reader::Source => slot.add_input(fetched, now),
+            Reader::Source => match slot.add_input(fetched, now) {
+                Ok(()) => Ok(()),
+                Err(error) => self.task_failed(task, error, now),
+            },
             Reader::Changelog => slot.add_changelog(fetched),
         }
     }
@@ -232,7 +239,7 @@ impl StreamThread {
     }
 
     /// Has new topics watched and lingering batches sent; gives when the next batch will have lingered.
-    fn send_output(&mut self, now: Now) -> Result<Option<Duration>> {
+    pub(super) fn send_output(&mut self, now: Now) -> Result<Option<Duration>> {
         let mut collector = self.collector.borrow_mut();
         let unwatched = collector.take_unwatched();
         if !unwatched.is_empty() {
@@ -247,24 +254,39 @@ impl StreamThread {
         collector.poll(now.monotonic)
     }
 
-    /// Each task's share of the turn. Records that become slow all at once are noticed after few of them: a task begins with one,
-    /// and takes four times as many each time as long as its share is young. The next one has its share whatever this one took.
+    /// Each task's share of the turn.
     fn process(&mut self, now: Now) -> Result<usize> {
         let mut processed = 0;
-        for slot in self.slots.values_mut() {
-            let began = self.clock.now().monotonic;
-            let (mut left, mut step) = (self.pace.allowance(), 1);
-            while left > 0 && !self.collector.borrow().is_full() {
-                let most = left.min(step);
-                let done = slot.process(most, &self.settings, now)?;
-                self.pace.processed(done, now);
-                processed += done;
-                if done < most || self.clock.now().monotonic - began > pace::LONG {
-                    break;
-                }
-                left -= done;
-                step *= 4;
+        let tasks: Vec<TaskId> = self.slots.keys().copied().collect();
+        for task in tasks {
+            match self.process_task(task, now) {
+                Ok(done) => processed += done,
+                // All tasks are dropped, or the thread ends.
+                Err(error) => return self.task_failed(task, error, now).map(|()| processed + 1),
             }
+        }
+        Ok(processed)
+    }
+
+    /// Records that become slow all at once are noticed after few of them: a task begins with one, and takes four times as many each
+    /// time as long as its share is young. The next one has its share whatever this one took.
+    fn process_task(&mut self, task: TaskId, now: Now) -> Result<usize> {
+        let Some(slot) = self.slots.get_mut(&task) else { return Ok(0) };
+        let began = self.clock.now().monotonic;
+        let (mut processed, mut left, mut step) = (0, self.pace.allowance(), 1);
+        while left > 0 && !self.collector.borrow().is_full() {
+            let most = left.min(step);
+            let done = slot.process(most, &self.settings, now)?;
+            self.pace.processed(done, now);
+            if done > 0 {
+                self.failing.last = Some(task);
+            }
+            processed += done;
+            if done < most || self.clock.now().monotonic - began > pace::LONG {
+                break;
+            }
+            left -= done;
+            step *= 4;
         }
         Ok(processed)
     }
@@ -272,8 +294,14 @@ impl StreamThread {
     /// Calls the punctuators that are due; whether there were any.
     fn punctuate(&mut self, now: Now) -> Result<bool> {
         let mut punctuated = false;
-        for slot in self.slots.values_mut() {
-            punctuated |= slot.punctuate(now)?;
+        for (task, slot) in &mut self.slots {
+            match slot.punctuate(now) {
+                Ok(fired) => punctuated |= fired,
+                Err(error) => {
+                    let task = *task;
+                    return self.task_failed(task, error, now).map(|()| true);
+                }
+            }
         }
         Ok(punctuated)
     }

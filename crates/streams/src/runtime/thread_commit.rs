@@ -125,7 +125,10 @@ impl StreamThread {
         let mut tasks = Vec::new();
         for (id, slot) in &mut self.slots {
             if let Some(task) = slot.running_mut().filter(|task| task.needs_commit()) {
-                task.flush()?;
+                if let Err(error) = task.flush() {
+                    let task = *id;
+                    return self.flush_failed(task, error, now);
+                }
                 tasks.push(*id);
             }
         }
@@ -242,6 +245,7 @@ impl StreamThread {
     fn finish_commit(&mut self, batch: &Batch) -> Result<Commit> {
         self.pace.committed();
         self.recovery.end_failures();
+        self.failing.committed();
         for id in &batch.tasks {
             let Some(slot) = self.slots.get_mut(id) else { continue };
             let collector = self.collector.borrow();

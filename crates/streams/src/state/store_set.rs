@@ -190,6 +190,11 @@ impl StoreSet {
     }
 
     /// Whether the task has that store.
+    /// The name of the store at a place.
+    pub(crate) fn name(&self, place: usize) -> &str {
+        self.stores.get(place).map_or("", |store| &store.spec.name)
+    }
+
     pub(crate) fn has(&self, name: &str) -> bool {
         self.find(name).is_some()
     }

@@ -13,6 +13,7 @@ use super::restore_batch::{RestoreBatch, Restored};
 use super::spec::{StoreToken, StoreType};
 use super::store_set::{StoreSet, TaskBackends};
 use crate::config::{Compatibility, OperatorRules};
+use crate::handlers::ErrorPolicy;
 use crate::processor::{Elapsed, InitContext, TaskContext, TaskId};
 use crate::topology::erased::Fault;
 use std::ops::Bound;
@@ -66,6 +67,7 @@ impl<S: StoreType> Bench<S> {
             OperatorRules::CORRECT,
             Arc::default(),
             Elapsed::none(),
+            ErrorPolicy::default(),
         );
         let task = Rc::new(task);
         let compatibility = Compatibility::Java44;

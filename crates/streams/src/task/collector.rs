@@ -1,6 +1,7 @@
 //! The way out of a task: records for topics, whoever carries them.
 
 use crate::error::Result;
+use crate::handlers::DeadLetter;
 use crate::record::Headers;
 
 /// A topic that a collector knows, so that no record looks a name up.
@@ -25,6 +26,13 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) headers: &'a Headers,
 }
 
+impl Outgoing<'_> {
+    /// Bytes of key and value.
+    pub(crate) fn sizes(&self) -> (usize, usize) {
+        (self.key.map_or(0, <[u8]>::len), self.value.map_or(0, <[u8]>::len))
+    }
+}
+
 /// Takes the records that tasks write: the producer's batches in a stream thread, a list in the test driver.
 pub(crate) trait RecordCollector {
     /// The handle of a topic; the same for the same name.
@@ -46,4 +54,18 @@ pub(crate) trait RecordCollector {
     fn is_full(&self) -> bool {
         false
     }
+}
+
+/// Appends a dead letter. That it cannot be written is nobody's to leave out.
+pub(crate) fn send_dead_letter(
+    collector: &mut dyn RecordCollector,
+    letter: &DeadLetter,
+) -> Result<()> {
+    let DeadLetter { topic, partition, key, value, timestamp, headers } = letter;
+    let handle = collector.topic(topic);
+    let placement = partition.map_or(Placement::ByKey, Placement::Partition);
+    let (timestamp, key, value) = (*timestamp, key.as_deref(), value.as_deref());
+    let record = Outgoing { timestamp, key, value, headers };
+    let sent = collector.append(handle, placement, record);
+    sent.map_err(|error| error.context(format!("writing a dead letter to topic {topic}")))
 }

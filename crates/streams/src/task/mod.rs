@@ -3,7 +3,6 @@
 
 mod collector;
 pub(crate) mod commit;
-mod deserialization;
 pub(crate) mod offset_metadata;
 mod partition_group;
 mod partitioner;
@@ -13,10 +12,8 @@ mod source;
 mod stream_task;
 mod timestamp_extractor;
 
-pub(crate) use self::collector::{Outgoing, Placement, RecordCollector, TopicHandle};
-pub(crate) use self::deserialization::DeserializationPolicy;
-pub use self::deserialization::{
-    BadRecord, DeserializationHandler, HandlerResponse, LogAndContinue, LogAndFail,
+pub(crate) use self::collector::{
+    Outgoing, Placement, RecordCollector, TopicHandle, send_dead_letter,
 };
 pub use self::partitioner::{murmur2, partition_for_key};
 pub(crate) use self::restore::Restoring;
@@ -24,7 +21,7 @@ pub(crate) use self::sink::{SinkSpec, sink};
 pub(crate) use self::source::{
     DefaultTimestamps, SourceNode, SourceSettings, read_headers, source,
 };
-pub(crate) use self::stream_task::{CommitOffset, StreamTask, TaskPlan};
+pub(crate) use self::stream_task::{CommitOffset, Remains, StreamTask, TaskPlan};
 pub(crate) use self::timestamp_extractor::TableTimestamps;
 pub use self::timestamp_extractor::{
     FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, SourceRecord, TimestampExtractor,

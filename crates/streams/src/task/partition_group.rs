@@ -1,7 +1,8 @@
 //! The input partitions of a task: the record with the lowest time comes first.
 
 use super::source::InputPartition;
-use crate::error::Result;
+use crate::record::RecordMetadata;
+use crate::topology::erased::Fault;
 
 /// The partitions that a task reads.
 #[derive(Default)]
@@ -45,16 +46,29 @@ impl PartitionGroup {
     }
 
     /// Processes the record with the lowest time; the earlier partition wins among equals. False if there is none.
-    pub(crate) fn process_next(&mut self) -> Result<bool> {
-        let next = match &mut self.inputs[..] {
+    pub(crate) fn process_next(&mut self) -> Result<bool, Fault> {
+        let Some(input) = self.next() else { return Ok(false) };
+        input.process_head()?;
+        Ok(true)
+    }
+
+    /// Whether the next record is this one.
+    pub(crate) fn is_at(&mut self, place: &RecordMetadata) -> bool {
+        self.next().is_some_and(|input| {
+            *input.topic() == place.topic
+                && input.partition() == place.partition
+                && input.position().0 == place.offset
+        })
+    }
+
+    #[inline]
+    fn next(&mut self) -> Option<&mut Box<dyn InputPartition>> {
+        match &mut self.inputs[..] {
             [only] => only.head_time().is_some().then_some(only),
             inputs => {
                 let timed = inputs.iter_mut().filter_map(|input| Some((input.head_time()?, input)));
                 timed.min_by_key(|(time, _)| *time).map(|(_, input)| input)
             }
-        };
-        let Some(input) = next else { return Ok(false) };
-        input.process_head()?;
-        Ok(true)
+        }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::collector::{Outgoing, Placement, RecordCollector, TopicHandle};
 use crate::error::{BoxError, Error, ErrorKind};
-use crate::processor::TaskContext;
+use crate::handlers::WriteProblem;
+use crate::processor::{Refusal, Settled, TaskContext, Unwritten};
 use crate::record::Record;
 use crate::serde::{At, SerdeRef, serialize_nullable};
 use crate::topology::erased::{Fault, NodeFactory, Port, Receive, node_factory};
@@ -28,6 +29,8 @@ enum Target<K, V> {
 
 struct Sink<K, V> {
     node: Arc<str>,
+    /// Whether the topic belongs to the application: nothing that goes there may be missing.
+    is_internal: bool,
     target: Target<K, V>,
     key: SerdeRef<K>,
     value: SerdeRef<V>,
@@ -47,42 +50,76 @@ impl<K: 'static, V: 'static> Receive<K, V> for Sink<K, V> {
                 self.write(&name, handle, &record)
             }
         }
-        .map_err(|error| Fault::at(&self.node, error))
+    }
+
+    /// A serde, the partitioner or the topic extractor: which one is not known any more.
+    fn panicked(&self, _: &Arc<str>, panic: Error) -> Result<(), Fault> {
+        let topic = match &self.target {
+            Target::Fixed { name, .. } => name,
+            Target::Computed(_) => "",
+        };
+        self.refused(topic, WriteProblem::Value, None, panic.into())
     }
 }
 
 impl<K: 'static, V: 'static> Sink<K, V> {
-    fn write(
-        &self,
-        topic: &str,
-        handle: TopicHandle,
-        record: &Record<K, V>,
-    ) -> Result<(), BoxError> {
+    fn write(&self, topic: &str, handle: TopicHandle, record: &Record<K, V>) -> Result<(), Fault> {
         if record.timestamp < 0 {
-            return Err(format!(
-                "the record for topic {topic} has the negative timestamp {}",
-                record.timestamp
-            )
-            .into());
+            let message = format!("its timestamp {} is negative", record.timestamp);
+            return self.refused(topic, WriteProblem::Refused, None, message.into());
         }
         let (key, value) = &mut *self.scratch.borrow_mut();
         let at = |is_key| At { topic, headers: &record.headers, is_key };
-        let cannot = |part: &str, error: BoxError| {
-            Error::new(
-                ErrorKind::BadRecord,
-                format!("cannot write the {part} of a record for topic {topic}"),
-            )
-            .with_source(error)
+        let key = match serialize_nullable(&*self.key, &at(true), &record.key, key) {
+            Ok(key) => key,
+            Err(error) => return self.refused(topic, WriteProblem::Key, None, error),
         };
-        let key = serialize_nullable(&*self.key, &at(true), &record.key, key);
-        let key = key.map_err(|error| cannot("key", error))?;
-        let value = serialize_nullable(&*self.value, &at(false), &record.value, value);
-        let value = value.map_err(|error| cannot("value", error))?;
-        let outgoing =
-            Outgoing { timestamp: record.timestamp, key, value, headers: &record.headers };
+        let value = match serialize_nullable(&*self.value, &at(false), &record.value, value) {
+            Ok(value) => value,
+            Err(error) => return self.refused(topic, WriteProblem::Value, None, error),
+        };
+        let (timestamp, headers) = (record.timestamp, &record.headers);
+        let outgoing = Outgoing { timestamp, key, value, headers };
+        if self.task.failures.has_refusals()
+            && self.ask_about_refusal(topic, outgoing)? == Settled::LeftOut
+        {
+            return Ok(());
+        }
+        self.append(handle, record, outgoing).or_else(|error| {
+            let problem = match error.kind() {
+                ErrorKind::BadRecord => WriteProblem::TooLarge,
+                _ => WriteProblem::Refused,
+            };
+            self.refused(topic, problem, Some(outgoing.sizes()), error.into())
+        })
+    }
+
+    /// Brokers refused this write before: the handler is asked now that its record is in hand.
+    #[cold]
+    fn ask_about_refusal(&self, topic: &str, outgoing: Outgoing<'_>) -> Result<Settled, Fault> {
+        let place = self.task.metadata();
+        let refusal = place.and_then(|place| self.task.failures.refusal(&place, topic));
+        let Some(Refusal { problem, message, .. }) = refusal else { return Ok(Settled::Again) };
+        let (key_size, value_size) = outgoing.sizes();
+        let write = Unwritten {
+            topic,
+            problem,
+            key_size: Some(key_size),
+            value_size: Some(value_size),
+            may_pass: true,
+        };
+        self.task.settle_write(&self.node, self.is_internal, write, message.into())
+    }
+
+    fn append(
+        &self,
+        handle: TopicHandle,
+        record: &Record<K, V>,
+        outgoing: Outgoing<'_>,
+    ) -> Result<(), Error> {
         let mut collector = self.collector.borrow_mut();
         let Some(partitioner) = &self.partitioner else {
-            return Ok(collector.append(handle, Placement::ByKey, outgoing)?);
+            return collector.append(handle, Placement::ByKey, outgoing);
         };
         let count = collector.partitions(handle)?;
         let mut append = |placement| collector.append(handle, placement, outgoing);
@@ -96,6 +133,20 @@ impl<K: 'static, V: 'static> Sink<K, V> {
             }
         }
         Ok(())
+    }
+
+    /// The record cannot be written: the handler is asked.
+    #[cold]
+    fn refused(
+        &self,
+        topic: &str,
+        problem: WriteProblem,
+        sizes: Option<(usize, usize)>,
+        error: BoxError,
+    ) -> Result<(), Fault> {
+        let (key_size, value_size) = sizes.unzip();
+        let write = Unwritten { topic, problem, key_size, value_size, may_pass: false };
+        self.task.settle_write(&self.node, self.is_internal, write, error).map(|_| ())
     }
 }
 
@@ -116,6 +167,7 @@ pub(crate) fn sink<K: 'static, V: 'static>(spec: SinkSpec<K, V>) -> NodeFactory 
         };
         Ok(Rc::new(Sink {
             node: wiring.name().clone(),
+            is_internal: spec.internal,
             target,
             key: spec.key.clone(),
             value: spec.value.clone(),

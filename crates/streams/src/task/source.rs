@@ -3,18 +3,19 @@
 //! Only the first record of a partition, its *head*, is deserialized: the task compares the heads' times to choose the next
 //! record. So a bad record is met when it becomes the head; it is reported when its turn has come, after everything before it.
 
-use super::deserialization::{BadRecord, DeserializationPolicy};
 use super::timestamp_extractor::{
     FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, SourceRecord, TimestampExtractor,
     UsePartitionTimeOnInvalidTimestamp, WallclockTimestampExtractor,
 };
 use crate::error::{BoxError, Error, ErrorKind, Result};
-use crate::processor::TaskContext;
-use crate::record::{Header, Headers, Record};
+use crate::handlers::{BadRecord, ErrorContext};
+use crate::processor::{Failure, RawRecord, RawSource, TaskContext};
+use crate::record::{Header, Headers, Record, RecordMetadata};
 use crate::serde::{At, SerdeRef, deserialize_nullable};
 use crate::topology::Consumed;
-use crate::topology::erased::{Output, SourceFactory};
+use crate::topology::erased::{Fault, Output, SourceFactory, catch_panic};
 use kstreams_protocol::batch::{BatchError, HeadersRef, RecordReader, RecordRef};
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,7 +33,6 @@ pub(crate) trait SourceNode {
 /// What the configuration says about reading.
 #[derive(Debug, Clone)]
 pub(crate) struct SourceSettings {
-    pub(crate) policy: DeserializationPolicy,
     pub(crate) timestamps: DefaultTimestamps,
 }
 
@@ -73,7 +73,7 @@ pub(crate) trait InputPartition {
     fn head_time(&self) -> Option<i64>;
 
     /// Sends the head to the children.
-    fn process_head(&mut self) -> Result<()>;
+    fn process_head(&mut self) -> Result<(), Fault>;
 
     /// The offset up to which everything is processed, and the leader epoch of the last batch.
     fn position(&self) -> (i64, i32);
@@ -83,6 +83,7 @@ pub(crate) trait InputPartition {
 }
 
 struct Source<K, V> {
+    name: Arc<str>,
     task: Rc<TaskContext>,
     key: SerdeRef<K>,
     value: SerdeRef<V>,
@@ -98,6 +99,7 @@ where
 {
     Arc::new(move |wiring| {
         Ok(Box::new(Source {
+            name: wiring.name().clone(),
             task: wiring.task().clone(),
             key: consumed.key.clone(),
             value: consumed.value.clone(),
@@ -115,12 +117,13 @@ impl<K: Clone + 'static, V: Clone + 'static> SourceNode for Source<K, V> {
         settings: &SourceSettings,
     ) -> Box<dyn InputPartition> {
         Box::new(Input {
-            queue: VecDeque::new(),
+            queue: Rc::default(),
             head: None,
             position: (-1, -1),
             next_offset: -1,
             partition_time: -1,
             reader: Reader {
+                operator: self.name.clone(),
                 topic,
                 partition,
                 task: self.task.clone(),
@@ -130,17 +133,32 @@ impl<K: Clone + 'static, V: Clone + 'static> SourceNode for Source<K, V> {
                     .extractor
                     .clone()
                     .unwrap_or_else(|| settings.timestamps.extractor()),
-                policy: settings.policy.clone(),
             },
             out: self.out.clone(),
         })
     }
 }
 
+/// Fetched batches. The first one has given the record in hand.
+#[derive(Default)]
+struct Queue(RefCell<VecDeque<RecordReader>>);
+
+impl RawSource for Queue {
+    fn raw(&self, offset: i64) -> Option<RawRecord> {
+        let queue = self.0.borrow();
+        let record = queue.front()?.last_record().filter(|record| record.offset == offset)?;
+        Some(RawRecord {
+            key: record.key.map(Into::into),
+            value: record.value.map(Into::into),
+            headers: read_headers(&record.headers),
+        })
+    }
+}
+
 struct Input<K, V> {
-    queue: VecDeque<RecordReader>,
+    queue: Rc<Queue>,
     /// The next record, or why it cannot be read. Its offset is the position.
-    head: Option<Result<Record<K, V>>>,
+    head: Option<Result<Record<K, V>, Box<Failure>>>,
     position: (i64, i32),
     next_offset: i64,
     partition_time: i64,
@@ -165,7 +183,7 @@ impl<K: Clone + 'static, V: Clone + 'static> InputPartition for Input<K, V> {
     }
 
     fn add(&mut self, batches: Vec<RecordReader>, next_offset: i64) {
-        self.queue.extend(batches);
+        self.queue.0.borrow_mut().extend(batches);
         self.next_offset = next_offset;
         if self.head.is_none() {
             self.advance();
@@ -179,23 +197,17 @@ impl<K: Clone + 'static, V: Clone + 'static> InputPartition for Input<K, V> {
         }
     }
 
-    fn process_head(&mut self) -> Result<()> {
+    fn process_head(&mut self) -> Result<(), Fault> {
+        let task = &self.reader.task;
         match self.head.take() {
             None => return Ok(()),
-            Some(Err(error)) => return Err(error),
+            Some(Err(failure)) => return Err(task.failures.keep(*failure)),
             Some(Ok(record)) => {
                 let (offset, _) = self.position;
-                let task = &self.reader.task;
-                task.enter_partition(&self.reader.topic, self.reader.partition);
+                task.enter_source(&self.reader.topic, self.reader.partition, &self.queue);
                 task.enter_record(offset, record.timestamp);
                 self.partition_time = self.partition_time.max(record.timestamp);
-                self.out.send(record).map_err(|fault| {
-                    let reader = &self.reader;
-                    fault.into_error().context(format!(
-                        "topic {}, partition {}, offset {offset}",
-                        reader.topic, reader.partition
-                    ))
-                })?;
+                self.out.send(record)?;
             }
         }
         self.advance();
@@ -214,7 +226,8 @@ impl<K: Clone + 'static, V: Clone + 'static> InputPartition for Input<K, V> {
 impl<K: 'static, V: 'static> Input<K, V> {
     /// Reads on to the next record that counts.
     fn advance(&mut self) {
-        while let Some(batch) = self.queue.front_mut() {
+        let mut queue = self.queue.0.borrow_mut();
+        while let Some(batch) = queue.front_mut() {
             let epoch = batch.leader_epoch();
             match batch.next_record() {
                 Ok(Some(raw)) => {
@@ -226,10 +239,11 @@ impl<K: 'static, V: 'static> Input<K, V> {
                 }
                 Ok(None) => {
                     self.position = (batch.next_offset(), epoch);
-                    self.queue.pop_front();
+                    queue.pop_front();
                 }
                 Err(error) => {
-                    self.head = Some(Err(self.reader.damaged(error)));
+                    let error = self.reader.damaged(error);
+                    self.head = Some(Err(self.reader.failure(error, self.position.0)));
                     return;
                 }
             }
@@ -240,36 +254,40 @@ impl<K: 'static, V: 'static> Input<K, V> {
 
 /// Turns raw records of one partition into typed ones.
 struct Reader<K, V> {
+    operator: Arc<str>,
     topic: Rc<str>,
     partition: i32,
     task: Rc<TaskContext>,
     key: SerdeRef<K>,
     value: SerdeRef<V>,
     extractor: Arc<dyn TimestampExtractor<K, V>>,
-    policy: DeserializationPolicy,
 }
+
+type Read<T> = Result<T, Box<Failure>>;
 
 impl<K: 'static, V: 'static> Reader<K, V> {
     /// The record; `None` if it is left out.
-    fn read(&self, raw: &RecordRef<'_>, partition_time: i64) -> Option<Result<Record<K, V>>> {
+    fn read(&self, raw: &RecordRef<'_>, partition_time: i64) -> Option<Read<Record<K, V>>> {
         let headers = read_headers(&raw.headers);
+        let is_key = Cell::new(true);
         let at = |is_key| At { topic: &self.topic, headers: &headers, is_key };
-        let key = match deserialize_nullable(&*self.key, &at(true), raw.key) {
-            Ok(key) => key,
-            Err(error) => return self.bad(raw, &headers, true, error),
-        };
-        let value = match deserialize_nullable(&*self.value, &at(false), raw.value) {
-            Ok(value) => value,
-            Err(error) => return self.bad(raw, &headers, false, error),
+        let read = catch_panic(|| {
+            let key = deserialize_nullable(&*self.key, &at(true), raw.key)?;
+            is_key.set(false);
+            Ok((key, deserialize_nullable(&*self.value, &at(false), raw.value)?))
+        });
+        let (key, value) = match read.unwrap_or_else(|panic| Err(panic.into())) {
+            Ok(read) => read,
+            Err(error) => return self.bad(raw, &headers, is_key.get(), error).map(Err),
         };
         let timestamp = match self.timestamp(raw, &key, &value, &headers, partition_time) {
             Ok(timestamp) => timestamp,
-            Err(error) => return Some(Err(error)),
+            Err(error) => return Some(Err(self.failure(error, raw.offset))),
         };
         if timestamp < 0 {
-            self.task.enter_partition(&self.topic, self.partition);
-            self.task.enter_offset(raw.offset);
-            self.task.drop_record("source", "its extracted timestamp is negative");
+            let (task, offset) = (&self.task, raw.offset);
+            let reason = "its extracted timestamp is negative";
+            task.drop_record_at("source", &self.topic, self.partition, offset, reason);
             return None;
         }
         Some(Ok(Record { key, value, timestamp, headers }))
@@ -300,29 +318,47 @@ impl<K: 'static, V: 'static> Reader<K, V> {
         })
     }
 
+    /// Asks the handler about a record that cannot be read; `None` if it is left out.
+    #[cold]
     fn bad(
         &self,
         raw: &RecordRef<'_>,
         headers: &Headers,
         is_key: bool,
         error: BoxError,
-    ) -> Option<Result<Record<K, V>>> {
-        let record = BadRecord {
+    ) -> Option<Box<Failure>> {
+        let policy = self.task.failures.policy();
+        let context = ErrorContext {
             task: self.task.task_id,
-            topic: &self.topic,
-            partition: self.partition,
-            offset: raw.offset,
+            operator: &self.operator,
+            metadata: Some(self.metadata(raw.offset)),
             timestamp: raw.timestamp,
+            headers,
             key: raw.key,
             value: raw.value,
-            headers,
-            is_key,
+            dead_letters: policy.dead_letters.as_deref(),
+            kind: ErrorKind::BadRecord,
         };
-        if let Err(error) = self.policy.decide(&record, error) {
-            return Some(Err(error));
+        match policy.unreadable(BadRecord { context, is_key }, error) {
+            Ok(letters) => {
+                self.task.failures.leave(letters);
+                self.task.count_dropped();
+                None
+            }
+            Err((error, dead_letters)) => {
+                let place = Some(self.metadata(raw.offset));
+                Some(Box::new(Failure { error, place, dead_letters }))
+            }
         }
-        self.task.count_dropped();
-        None
+    }
+
+    fn failure(&self, error: Error, offset: i64) -> Box<Failure> {
+        let place = Some(self.metadata(offset));
+        Box::new(Failure { error, place, dead_letters: Vec::new() })
+    }
+
+    fn metadata(&self, offset: i64) -> RecordMetadata {
+        RecordMetadata { topic: self.topic.clone(), partition: self.partition, offset }
     }
 
     fn damaged(&self, error: BatchError) -> Error {

@@ -1,18 +1,19 @@
 //! One sub-topology on one partition: its nodes, its stores, its input.
 
-use super::collector::{Outgoing, Placement, RecordCollector, TopicHandle};
+use super::collector::{Outgoing, Placement, RecordCollector, TopicHandle, send_dead_letter};
 use super::offset_metadata::CommittedTimes;
 use super::partition_group::PartitionGroup;
 use super::source::SourceSettings;
 use crate::config::OperatorRules;
-use crate::error::{Error, ErrorKind, Result};
-use crate::processor::{Elapsed, Punctuate, PunctuationType, TaskContext, TaskId};
+use crate::error::{Error, Result};
+use crate::handlers::{DeadLetter, ErrorPolicy};
+use crate::processor::{Elapsed, Failure, Punctuate, PunctuationType, TaskContext, TaskId};
+use crate::record::RecordMetadata;
 use crate::state::{GlobalStores, LogRecord, StoreBudget, StoreSet, TaskBackends};
-use crate::topology::erased::{Close, Fault};
+use crate::topology::erased::{Close, Fault, catch_panic};
 use crate::topology::{ChangelogTopic, TaskNodes, Topology};
 use kstreams_protocol::batch::RecordReader;
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ pub(crate) struct TaskPlan {
     pub(crate) topology: Topology,
     pub(crate) application_id: Arc<str>,
     pub(crate) source: SourceSettings,
+    pub(crate) errors: ErrorPolicy,
     pub(crate) rules: OperatorRules,
     pub(crate) globals: Arc<GlobalStores>,
     /// A clock that never goes back.
@@ -52,6 +54,17 @@ pub(crate) struct StreamTask {
     punctuated: Vec<Rc<dyn Punctuate>>,
     /// Whether records were processed since the last commit.
     dirty: bool,
+    /// The record that is not processed, as it is known to fail.
+    halt: Option<RecordMetadata>,
+    remains: Option<Remains>,
+}
+
+/// What is left of a record that ended its task.
+pub(crate) struct Remains {
+    /// The record, if there was one.
+    pub(crate) place: Option<RecordMetadata>,
+    /// To be written if nothing else of it is.
+    pub(crate) dead_letters: Vec<DeadLetter>,
 }
 
 impl StreamTask {
@@ -68,7 +81,8 @@ impl StreamTask {
         let graph = plan.topology.graph();
         let app = &plan.application_id;
         let globals = plan.globals.clone();
-        let context = TaskContext::new(app.clone(), id, plan.rules, globals, plan.elapsed.clone());
+        let (elapsed, errors) = (plan.elapsed.clone(), plan.errors.clone());
+        let context = TaskContext::new(app.clone(), id, plan.rules, globals, elapsed, errors);
         let context = Rc::new(context);
         context.set_wall_clock(wall_clock);
         let used = graph.stores_of(id.subtopology);
@@ -78,9 +92,8 @@ impl StreamTask {
         let source_topics = specs.iter().map(|(spec, _)| spec.source_topic.clone());
         let source_topics: Vec<Option<Arc<str>>> = source_topics.collect();
         let stores = StoreSet::open(app, specs, backends, plan.rules.compatibility, budget)?;
-        let instantiate =
-            AssertUnwindSafe(|| graph.instantiate(id.subtopology, &context, &stores, &collector));
-        let nodes = catch_unwind(instantiate).map_err(|panic| panicked(&*panic))?;
+        let nodes =
+            catch_panic(|| graph.instantiate(id.subtopology, &context, &stores, &collector))?;
         let TaskNodes { sources, closers, punctuated } = nodes?;
         let mut inputs = Vec::new();
         for (topics, source) in sources {
@@ -114,6 +127,8 @@ impl StreamTask {
             closers,
             punctuated,
             dirty: false,
+            halt: None,
+            remains: None,
         })
     }
 
@@ -158,19 +173,22 @@ impl StreamTask {
     ) -> Result<Option<i64>> {
         let Some(input) = self.group.input_mut(topic, partition) else { return Ok(None) };
         let before = input.position();
-        // Serdes and timestamp extractors are user code as well.
-        let add = AssertUnwindSafe(|| input.add(batches, next_offset));
-        catch_unwind(add).map_err(|panic| {
-            panicked(&*panic)
-                .context(format!(
-                    "reading topic {topic}, partition {partition}, after offset {}",
-                    before.0
-                ))
-                .context(format!("task {}", self.context.task_id))
-        })?;
+        // Timestamp extractors are user code as well.
+        let added = catch_panic(|| input.add(batches, next_offset));
+        let (position, head) = (input.position(), input.head_time());
+        if let Err(panic) = added {
+            let (topic, offset) = (input.topic().clone(), position.0);
+            let error = panic
+                .context(format!("reading topic {topic}, partition {partition}, offset {offset}"));
+            let place = Some(RecordMetadata { topic, partition, offset });
+            let failure = Failure { error, place, dead_letters: Vec::new() };
+            let sign = self.context.failures.keep(failure);
+            return Err(self.failed(sign));
+        }
         // Records that are left out move the position without being processed.
-        self.dirty |= input.position() != before && input.head_time().is_none();
-        Ok(Some(input.position().0))
+        self.dirty |= position != before && head.is_none();
+        self.send_dead_letters()?;
+        Ok(Some(position.0))
     }
 
     /// The wall clock of this turn.
@@ -181,21 +199,19 @@ impl StreamTask {
     /// Processes up to `count` records; gives how many there were. A panic of user code becomes an error.
     pub(crate) fn process(&mut self, count: usize, wall_clock: i64) -> Result<usize> {
         self.context.set_wall_clock(wall_clock);
-        let run = AssertUnwindSafe(|| {
-            for done in 0..count {
-                if !self.group.process_next()? {
-                    return Ok(done);
-                }
-                self.stores.relieve(&self.context).map_err(Fault::into_error)?;
-                self.context
-                    .punctuate(&self.punctuated, PunctuationType::StreamTime)
-                    .map_err(Fault::into_error)?;
+        let mut done = 0;
+        let processed = catch_panic(|| {
+            while done < count && !self.is_halted() && self.group.process_next()? {
+                self.stores.relieve(&self.context)?;
+                self.context.punctuate(&self.punctuated, PunctuationType::StreamTime)?;
+                self.check_failed()?;
+                done += 1;
             }
-            Ok(count)
+            Ok(())
         });
-        let result = catch_unwind(run).unwrap_or_else(|panic| Err(self.panicked(&*panic)));
-        let done = result.map_err(|error| error.context(format!("task {}", self.id())))?;
         self.dirty |= done > 0;
+        self.checked(processed)?;
+        self.send_dead_letters()?;
         Ok(done)
     }
 
@@ -203,36 +219,93 @@ impl StreamTask {
     /// code becomes an error.
     pub(crate) fn punctuate(&mut self, wall_clock: i64) -> Result<bool> {
         self.context.set_wall_clock(wall_clock);
-        let run = AssertUnwindSafe(|| {
+        let punctuated = catch_panic(|| {
             let by_records =
                 self.context.punctuate(&self.punctuated, PunctuationType::StreamTime)?;
             let by_clock =
                 self.context.punctuate(&self.punctuated, PunctuationType::WallClockTime)?;
             let walked = self.context.walk(&self.punctuated)?;
+            self.check_failed()?;
             Ok(by_records || by_clock || walked)
         });
-        let result = catch_unwind(run).unwrap_or_else(|panic| {
-            let error = panicked(&*panic).context("in a punctuator".to_string());
-            Err(Fault::at(&"punctuator".into(), error))
-        });
-        let fired = result
-            .map_err(|fault: Fault| fault.into_error().context(format!("task {}", self.id())))?;
+        let fired = self.checked(punctuated)?;
         self.dirty |= fired;
+        self.send_dead_letters()?;
         Ok(fired)
+    }
+
+    /// Stops before a record that is known to fail, so that what comes before it can be committed.
+    pub(crate) fn halt_at(&mut self, place: RecordMetadata) {
+        self.halt = Some(place);
+    }
+
+    /// Whether the next record is the one that is known to fail.
+    pub(crate) fn is_halted(&mut self) -> bool {
+        self.halt.as_ref().is_some_and(|place| self.group.is_at(place))
+    }
+
+    /// Whether a record and everything before it in its partition is processed.
+    pub(crate) fn is_behind(&self, place: &RecordMetadata) -> bool {
+        self.group.inputs().any(|input| {
+            *input.topic() == place.topic
+                && input.partition() == place.partition
+                && input.position().0 > place.offset
+        })
+    }
+
+    /// What is left of the record that ended the task, for who asks first.
+    pub(crate) fn take_remains(&mut self) -> Option<Remains> {
+        self.remains.take()
+    }
+
+    /// Whether user code has hidden a failure.
+    #[inline]
+    fn check_failed(&self) -> Result<(), Fault> {
+        match self.context.failures.has_failed() {
+            true => Err(Fault::settled("a failure that user code has hidden")),
+            false => Ok(()),
+        }
+    }
+
+    fn checked<T>(&mut self, result: Result<Result<T, Fault>>) -> Result<T> {
+        let fault = match result {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(fault)) => fault,
+            // Outside of all operators.
+            Err(panic) => self.context.fail(&"task".into(), panic.into(), Vec::new()),
+        };
+        Err(self.failed(fault))
+    }
+
+    /// The error that ends the task.
+    fn failed(&mut self, fault: Fault) -> Error {
+        let error = match self.context.failures.take() {
+            Some(Failure { error, place, dead_letters }) => {
+                self.remains = Some(Remains { place, dead_letters });
+                error
+            }
+            None => fault.into_error(),
+        };
+        error.context(format!("task {}", self.id()))
+    }
+
+    /// Sends what is left of records that were left out.
+    fn send_dead_letters(&self) -> Result<()> {
+        for letter in self.context.failures.take_dead_letters() {
+            self.send_dead_letter(&letter)?;
+        }
+        Ok(())
+    }
+
+    /// Sends a dead letter.
+    pub(crate) fn send_dead_letter(&self, letter: &DeadLetter) -> Result<()> {
+        send_dead_letter(&mut *self.collector.borrow_mut(), letter)
+            .map_err(|error| error.context(format!("task {}", self.id())))
     }
 
     /// When the wall clock makes a punctuator due, if one waits for it.
     pub(crate) fn next_punctuation(&self) -> Option<i64> {
         self.context.next_punctuation(PunctuationType::WallClockTime)
-    }
-
-    /// A panic while the record in hand was processed.
-    fn panicked(&self, panic: &(dyn std::any::Any + Send)) -> Error {
-        let record = self.context.record();
-        panicked(panic).context(format!(
-            "topic {}, partition {}, offset {}",
-            record.topic, record.partition, record.offset
-        ))
     }
 
     /// Whether a commit would change anything.
@@ -247,13 +320,16 @@ impl StreamTask {
     /// The first step of a commit (see [`super::commit`]): everything that the records since the last one lead to goes to the
     /// collector.
     pub(crate) fn flush(&mut self) -> Result<()> {
+        let flushed = catch_panic(|| {
+            self.stores.flush(&self.context)?;
+            self.check_failed()
+        });
+        self.checked(flushed)?;
+        self.send_dead_letters()?;
+        self.log_changes().map_err(|error| error.context(format!("task {}", self.id())))?;
         // What happens from here on belongs to the next commit.
         self.dirty = false;
-        let run = AssertUnwindSafe(|| self.stores.flush(&self.context).map_err(Fault::into_error));
-        let flushed = catch_unwind(run).unwrap_or_else(|panic| Err(self.panicked(&*panic)));
-        flushed
-            .and_then(|()| self.log_changes())
-            .map_err(|e| e.context(format!("task {}", self.id())))
+        Ok(())
     }
 
     fn log_changes(&self) -> Result<()> {
@@ -263,7 +339,13 @@ impl StreamTask {
             // A changelog's partition is the task's; it is never hashed again.
             let placement = Placement::Partition(self.context.task_id.partition);
             let record = Outgoing { timestamp, key: Some(key), value, headers };
-            collector.append(topic, placement, record)
+            collector.append(topic, placement, record).map_err(|error| {
+                let (store, key) = (self.stores.name(place), key.len());
+                let value = value.map_or(0, <[u8]>::len);
+                error.context(format!(
+                    "changelog of store {store}: key of {key} bytes, value of {value} bytes"
+                ))
+            })
         })
     }
 
@@ -310,21 +392,11 @@ impl StreamTask {
     /// Ends the task after a commit: processors are closed, the engines can be used again.
     pub(crate) fn close(self) -> TaskBackends {
         for closer in self.closers.iter().rev() {
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| closer.close())) {
+            if let Err(panic) = catch_panic(|| closer.close()) {
                 // The task ends in any case, and everything of it is committed or given up.
-                tracing::error!(task = %self.context.task_id, "while closing a processor: {}", panicked(&*panic));
+                tracing::error!(task = %self.context.task_id, "while closing a processor: {panic}");
             }
         }
         self.stores.into_backends()
     }
-}
-
-/// What user code said when it panicked.
-fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
-    let message = panic
-        .downcast_ref::<&str>()
-        .map(ToString::to_string)
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no message".into());
-    Error::new(ErrorKind::Processing, format!("user code panicked: {message}"))
 }

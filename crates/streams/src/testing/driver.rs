@@ -8,7 +8,7 @@ use crate::processor::{Elapsed, InitContext, TaskId};
 use crate::record::Headers;
 use crate::serde::{DefaultSerde, SerdeRef};
 use crate::state::{GlobalRecord, GlobalStores, StoreToken, StoreType, TaskBackends};
-use crate::task::{StreamTask, TaskPlan};
+use crate::task::{StreamTask, TaskPlan, send_dead_letter};
 use crate::topology::Topology;
 use bytes::Bytes;
 use kstreams_protocol::batch::{BatchHead, BatchWriter, RecordReader, batches};
@@ -75,6 +75,7 @@ impl TopologyTestDriver {
             topology: topology.clone(),
             application_id: settings.application_id.clone(),
             source: settings.source.clone(),
+            errors: settings.errors.clone(),
             rules: settings.rules,
             globals: Arc::new(GlobalStores::new(&topology.graph().globals)),
             elapsed: Elapsed::none(),
@@ -147,8 +148,8 @@ impl TopologyTestDriver {
     /// What a punctuator that is due reports.
     pub fn advance_wall_clock(&mut self, by: Duration) -> Result<()> {
         self.wall_clock += by.as_millis() as i64;
-        self.punctuate()?;
-        self.run()
+        let done = self.punctuate().and_then(|()| self.run());
+        done.inspect_err(|_| self.keep_dead_letters())
     }
 
     /// The topics that something was written to, internal ones included, in the order of their names.
@@ -195,8 +196,21 @@ impl TopologyTestDriver {
         timestamp: i64,
         headers: &Headers,
     ) -> Result<()> {
-        self.deliver(topic, key, value, timestamp, headers)?;
-        self.run()
+        let done = self.deliver(topic, key, value, timestamp, headers).and_then(|()| self.run());
+        done.inspect_err(|_| self.keep_dead_letters())
+    }
+
+    /// What a task that failed leaves is there to be read; it goes nowhere else.
+    fn keep_dead_letters(&mut self) {
+        for task in &mut self.tasks {
+            for letter in task.take_remains().map_or(Vec::new(), |remains| remains.dead_letters) {
+                // The recorder takes everything.
+                let _ = send_dead_letter(&mut *self.recorder.borrow_mut(), &letter);
+            }
+        }
+        for record in std::mem::take(&mut self.recorder.borrow_mut().written) {
+            self.outputs.entry(record.topic.clone()).or_default().push_back(record);
+        }
     }
 
     /// Calls what is due, and goes on until the walks that it has begun are at their ends.
@@ -248,7 +262,12 @@ impl TopologyTestDriver {
                 for task in &mut self.tasks {
                     commit(task)?;
                 }
-                return Ok(());
+                // It may have left a dead letter.
+                self.carry()?;
+                if self.tasks.iter().all(|task| task.group().is_empty()) {
+                    return Ok(());
+                }
+                continue;
             };
             task.process(1, wall_clock)?;
             commit(task)?;

@@ -35,6 +35,7 @@ impl TaskDriver {
             topology,
             application_id: settings.application_id.clone(),
             source: settings.source.clone(),
+            errors: settings.errors.clone(),
             rules: settings.rules,
             globals: Arc::default(),
             elapsed: Elapsed::none(),

@@ -11,12 +11,19 @@ use crate::task::{RecordCollector, SourceNode};
 use std::any::{Any, TypeId, type_name};
 use std::cell::RefCell;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// The receiving end of an edge.
 pub(crate) trait Receive<K, V> {
     fn receive(&self, record: Record<K, V>) -> Result<(), Fault>;
+
+    /// It panicked instead of returning an error.
+    #[cold]
+    fn panicked(&self, name: &Arc<str>, panic: Error) -> Result<(), Fault> {
+        Err(Fault::at(name, panic))
+    }
 }
 
 /// A receiver that its parents share.
@@ -25,18 +32,53 @@ pub(crate) type Port<K, V> = Rc<dyn Receive<K, V>>;
 /// A receiver of the records of a pair.
 pub(crate) type PortOf<P> = Port<KeyOf<P>, ValueOf<P>>;
 
+/// What a call gave back, or why it panicked.
+type Caught<T> = Result<T, Box<dyn Any + Send>>;
+
+/// The way to a child. What goes wrong in the child ends here, where the child's handler is asked (see
+/// [`crate::processor::Failures`]): an error that it gives back, and a panic as well.
+pub(crate) struct Edge<K, V> {
+    child: Arc<str>,
+    port: Port<K, V>,
+    task: Rc<TaskContext>,
+}
+
+impl<K, V> Clone for Edge<K, V> {
+    fn clone(&self) -> Self {
+        Edge { child: self.child.clone(), port: self.port.clone(), task: self.task.clone() }
+    }
+}
+
+impl<K, V> Edge<K, V> {
+    #[inline]
+    pub(crate) fn send(&self, record: Record<K, V>) -> Result<(), Fault> {
+        match catch_unwind(AssertUnwindSafe(|| self.port.receive(record))) {
+            Ok(Ok(())) => Ok(()),
+            failed => self.settle(failed),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn settle(&self, failed: Caught<Result<(), Fault>>) -> Result<(), Fault> {
+        let failed =
+            failed.unwrap_or_else(|panic| self.port.panicked(&self.child, panicked(&*panic)));
+        failed.or_else(|fault| self.task.settle(fault))
+    }
+}
+
 /// The children of a node, in the order in which they were added.
 pub(crate) struct Output<K, V> {
-    children: Vec<(Arc<str>, Port<K, V>)>,
+    children: Vec<Edge<K, V>>,
 }
 
 impl<K, V> Output<K, V> {
-    pub(crate) fn child(&self, name: &str) -> Option<&Port<K, V>> {
-        self.children.iter().find(|(child, _)| **child == *name).map(|(_, port)| port)
+    pub(crate) fn child(&self, name: &str) -> Option<&Edge<K, V>> {
+        self.children.iter().find(|edge| *edge.child == *name)
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.children.iter().map(|(name, _)| &**name)
+        self.children.iter().map(|edge| &*edge.child)
     }
 }
 
@@ -46,42 +88,61 @@ impl<K: Clone, V: Clone> Output<K, V> {
     #[inline]
     pub(crate) fn send(&self, record: Record<K, V>) -> Result<(), Fault> {
         match &self.children[..] {
-            [(_, only)] => only.receive(record),
+            [only] => only.send(record),
             children => fan_out(children, record),
         }
     }
 }
 
 #[inline(never)]
-fn fan_out<K: Clone, V: Clone>(
-    children: &[(Arc<str>, Port<K, V>)],
-    record: Record<K, V>,
-) -> Result<(), Fault> {
-    let Some(((_, last), others)) = children.split_last() else { return Ok(()) };
-    for (_, child) in others {
-        child.receive(record.clone())?;
+fn fan_out<K: Clone, V: Clone>(children: &[Edge<K, V>], record: Record<K, V>) -> Result<(), Fault> {
+    let Some((last, others)) = children.split_last() else { return Ok(()) };
+    for child in others {
+        child.send(record.clone())?;
     }
-    last.receive(record)
+    last.send(record)
 }
 
-/// An error on a record's way, with the node where it happened. Boxed: the way without errors stays narrow.
-pub(crate) struct Fault(Box<(Arc<str>, BoxError)>);
+/// An error on a record's way. Boxed: the way without errors stays narrow.
+pub(crate) struct Fault(Box<Open>);
+
+enum Open {
+    /// With the node where it happened; nobody was asked about it yet.
+    Fresh(Arc<str>, BoxError),
+    /// The task keeps it; these are its words.
+    Settled(String),
+}
 
 impl Fault {
     /// Names the node, unless the error comes from a node further down, which it already names.
     pub(crate) fn at(node: &Arc<str>, error: impl Into<BoxError>) -> Self {
         match error.into().downcast::<Fault>() {
             Ok(fault) => *fault,
-            Err(error) => Fault(Box::new((node.clone(), error))),
+            Err(error) => Fault(Box::new(Open::Fresh(node.clone(), error))),
+        }
+    }
+
+    /// The sign that the task keeps an error.
+    pub(crate) fn settled(error: &(impl fmt::Display + ?Sized)) -> Self {
+        Fault(Box::new(Open::Settled(error.to_string())))
+    }
+
+    /// The node and the error, if it is not settled.
+    pub(crate) fn open(self) -> Result<(Arc<str>, BoxError), Fault> {
+        match *self.0 {
+            Open::Fresh(node, error) => Ok((node, error)),
+            settled @ Open::Settled(_) => Err(Fault(Box::new(settled))),
         }
     }
 
     pub(crate) fn into_error(self) -> Error {
-        let (node, error) = *self.0;
-        match error.downcast::<Error>() {
-            Ok(error) => error.context(format!("operator {node}")),
-            Err(error) => Error::new(ErrorKind::Processing, format!("operator {node} failed"))
-                .with_source(error),
+        match *self.0 {
+            Open::Settled(text) => Error::new(ErrorKind::Processing, text),
+            Open::Fresh(node, error) => match error.downcast::<Error>() {
+                Ok(error) => error.context(format!("operator {node}")),
+                Err(error) => Error::new(ErrorKind::Processing, format!("operator {node} failed"))
+                    .with_source(error),
+            },
         }
     }
 }
@@ -94,11 +155,30 @@ impl fmt::Debug for Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "operator {}: {}", self.0.0, self.0.1)
+        match &*self.0 {
+            Open::Fresh(node, error) => write!(f, "operator {node}: {error}"),
+            Open::Settled(text) => f.write_str(text),
+        }
     }
 }
 
 impl std::error::Error for Fault {}
+
+/// Calls what may be user code; a panic becomes an error.
+pub(crate) fn catch_panic<T>(call: impl FnOnce() -> T) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(call)).map_err(|panic| panicked(&*panic))
+}
+
+/// What user code said when it panicked.
+#[cold]
+fn panicked(panic: &(dyn Any + Send)) -> Error {
+    let message = panic
+        .downcast_ref::<&str>()
+        .map(ToString::to_string)
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".into());
+    Error::new(ErrorKind::Processing, format!("user code panicked: {message}"))
+}
 
 /// Something of a task that wants to know when it ends.
 pub(crate) trait Close {
@@ -215,7 +295,7 @@ impl Wiring<'_> {
             let port = port.typed::<K, V>().ok_or_else(|| {
                 Error::topology(format!("node {name} does not take what {} gives", self.name))
             })?;
-            Ok((name.clone(), port.clone()))
+            Ok(Edge { child: name.clone(), port: port.clone(), task: self.task.clone() })
         });
         Ok(Output { children: children.collect::<Result<_>>()? })
     }

@@ -2,6 +2,7 @@
 
 mod decide;
 mod dsl;
+mod errors;
 mod lint;
 mod mistakes;
 mod poison;

@@ -89,7 +89,7 @@ impl DeserializationHandler for Witness {
         let (key, value, marker) = (record.key, record.value, record.headers.last("marker"));
         let seen = format!("{} {} {}: {error}", text(key), text(value), text(marker));
         self.0.lock().expect("not poisoned").push(seen);
-        HandlerResponse::Continue
+        HandlerResponse::resume()
     }
 }
 

@@ -117,7 +117,7 @@ fn a_panic_is_an_error_that_names_the_record() {
     );
     check(
         topology.build().expect("builds"),
-        "in (a,x)@1 -> error: user code panicked: that was too much \
+        "in (a,x)@1 -> error: user code panicked: that was too much (operator closing) \
          (topic in, partition 0, offset 0) (task 0_0)",
     );
 }

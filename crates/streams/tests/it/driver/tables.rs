@@ -235,7 +235,7 @@ fn p23_a_full_buffer_lets_the_first_change_go_or_stops() {
     run(
         limit().shut_down_when_full(),
         "error: operator calm failed: the buffer is full: it has 2 records and 63 bytes, at most 1 records are allowed \
-         (task 0_0)",
+         (topic t, partition 0, offset 2) (task 0_0)",
     );
 }
 

@@ -1,0 +1,69 @@
+//! What becomes of a stream thread that failed: the application's answer, and how often a thread is replaced.
+
+use crate::error::Error;
+use std::time::Duration;
+
+/// What [`KafkaStreamsBuilder::on_uncaught`](super::KafkaStreamsBuilder::on_uncaught) decides about a stream thread that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ThreadResponse {
+    /// A new thread takes the place of the failed one: it joins the group as a new member and goes on from the last commit, after a
+    /// pause that doubles each time (`retry.backoff.ms` at first, 5 s at most). After eight in a row that failed within ten
+    /// minutes of their start the error is final and the client shuts down.
+    ReplaceThread,
+    /// The whole instance stops; its state is [`State::Error`](super::State::Error) then.
+    #[default]
+    ShutdownClient,
+    /// All instances of the application stop.
+    ShutdownApplication,
+}
+
+/// Decides about errors that no other handler has dealt with.
+pub(super) type UncaughtHandler = Box<dyn Fn(&Error) -> ThreadResponse + Send + Sync>;
+
+/// So many replacements in a row are tried.
+const REPLACEMENTS: u32 = 8;
+/// A thread that ran for so long ends the row.
+const GOOD_RUN: Duration = Duration::from_secs(600);
+/// The longest pause before a new thread.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// The replacements of one thread.
+pub(super) struct Replacements {
+    backoff: Duration,
+    in_a_row: u32,
+}
+
+impl Replacements {
+    pub(super) fn new(backoff: Duration) -> Self {
+        Replacements { backoff, in_a_row: 0 }
+    }
+
+    /// How long to wait before the next thread begins, when the last one ran for `ran`; `None` if it is no use any more.
+    pub(super) fn next(&mut self, ran: Duration) -> Option<Duration> {
+        if ran >= GOOD_RUN {
+            self.in_a_row = 0;
+        }
+        if self.in_a_row == REPLACEMENTS {
+            return None;
+        }
+        let pause = self.backoff * 2u32.saturating_pow(self.in_a_row);
+        self.in_a_row += 1;
+        Some(pause.min(LONGEST_PAUSE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replacements_slow_down_and_end() {
+        let mut replacements = Replacements::new(Duration::from_millis(100));
+        let pauses: Vec<Option<u128>> =
+            (0..9).map(|_| Some(replacements.next(Duration::from_secs(1))?.as_millis())).collect();
+        let expected = [100, 200, 400, 800, 1600, 3200, 5000, 5000].map(Some);
+        assert_eq!(pauses[..8], expected);
+        assert_eq!(pauses[8], None);
+        assert_eq!(replacements.next(GOOD_RUN), Some(Duration::from_millis(100)));
+    }
+}
