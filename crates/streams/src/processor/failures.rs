@@ -19,6 +19,7 @@ use std::sync::Arc;
 pub(crate) struct RawRecord {
     pub(crate) key: Option<Vec<u8>>,
     pub(crate) value: Option<Vec<u8>>,
+    pub(crate) timestamp: i64,
     pub(crate) headers: Headers,
 }
 

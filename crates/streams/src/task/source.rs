@@ -133,6 +133,7 @@ impl<K: Clone + 'static, V: Clone + 'static> SourceNode for Source<K, V> {
                     .extractor
                     .clone()
                     .unwrap_or_else(|| settings.timestamps.extractor()),
+                step: Cell::new(Step::Key),
             },
             out: self.out.clone(),
         })
@@ -147,12 +148,26 @@ impl RawSource for Queue {
     fn raw(&self, offset: i64) -> Option<RawRecord> {
         let queue = self.0.borrow();
         let record = queue.front()?.last_record().filter(|record| record.offset == offset)?;
-        Some(RawRecord {
-            key: record.key.map(Into::into),
-            value: record.value.map(Into::into),
-            headers: read_headers(&record.headers),
-        })
+        Some(owned(&record))
     }
+}
+
+#[cold]
+fn owned(record: &RecordRef<'_>) -> RawRecord {
+    RawRecord {
+        key: record.key.map(Into::into),
+        value: record.value.map(Into::into),
+        timestamp: record.timestamp,
+        headers: read_headers(&record.headers),
+    }
+}
+
+/// What of a record is being read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Key,
+    Value,
+    Time,
 }
 
 struct Input<K, V> {
@@ -224,8 +239,30 @@ impl<K: Clone + 'static, V: Clone + 'static> InputPartition for Input<K, V> {
 }
 
 impl<K: 'static, V: 'static> Input<K, V> {
-    /// Reads on to the next record that counts.
+    /// Reads on to the next record that counts. Serdes and timestamp extractors are user code: they may panic.
     fn advance(&mut self) {
+        while let Err(panic) = catch_panic(|| self.read_on()) {
+            if let Some(failure) = self.panicked(panic) {
+                self.head = Some(Err(failure));
+                return;
+            }
+        }
+    }
+
+    /// A record could not be read for a panic; `None` if it is left out.
+    #[cold]
+    fn panicked(&self, panic: Error) -> Option<Box<Failure>> {
+        let offset = self.position.0;
+        let raw = self.queue.raw(offset);
+        match (self.reader.step.get(), raw) {
+            (step @ (Step::Key | Step::Value), Some(raw)) => {
+                self.reader.bad(&raw, offset, step == Step::Key, panic.into())
+            }
+            _ => Some(self.reader.failure(panic.context(self.reader.place(offset)), offset)),
+        }
+    }
+
+    fn read_on(&mut self) {
         let mut queue = self.queue.0.borrow_mut();
         while let Some(batch) = queue.front_mut() {
             let epoch = batch.leader_epoch();
@@ -261,6 +298,7 @@ struct Reader<K, V> {
     key: SerdeRef<K>,
     value: SerdeRef<V>,
     extractor: Arc<dyn TimestampExtractor<K, V>>,
+    step: Cell<Step>,
 }
 
 type Read<T> = Result<T, Box<Failure>>;
@@ -269,17 +307,18 @@ impl<K: 'static, V: 'static> Reader<K, V> {
     /// The record; `None` if it is left out.
     fn read(&self, raw: &RecordRef<'_>, partition_time: i64) -> Option<Read<Record<K, V>>> {
         let headers = read_headers(&raw.headers);
-        let is_key = Cell::new(true);
         let at = |is_key| At { topic: &self.topic, headers: &headers, is_key };
-        let read = catch_panic(|| {
-            let key = deserialize_nullable(&*self.key, &at(true), raw.key)?;
-            is_key.set(false);
-            Ok((key, deserialize_nullable(&*self.value, &at(false), raw.value)?))
-        });
-        let (key, value) = match read.unwrap_or_else(|panic| Err(panic.into())) {
-            Ok(read) => read,
-            Err(error) => return self.bad(raw, &headers, is_key.get(), error).map(Err),
+        self.step.set(Step::Key);
+        let key = match deserialize_nullable(&*self.key, &at(true), raw.key) {
+            Ok(key) => key,
+            Err(error) => return self.bad(&owned(raw), raw.offset, true, error).map(Err),
         };
+        self.step.set(Step::Value);
+        let value = match deserialize_nullable(&*self.value, &at(false), raw.value) {
+            Ok(value) => value,
+            Err(error) => return self.bad(&owned(raw), raw.offset, false, error).map(Err),
+        };
+        self.step.set(Step::Time);
         let timestamp = match self.timestamp(raw, &key, &value, &headers, partition_time) {
             Ok(timestamp) => timestamp,
             Err(error) => return Some(Err(self.failure(error, raw.offset))),
@@ -322,8 +361,8 @@ impl<K: 'static, V: 'static> Reader<K, V> {
     #[cold]
     fn bad(
         &self,
-        raw: &RecordRef<'_>,
-        headers: &Headers,
+        raw: &RawRecord,
+        offset: i64,
         is_key: bool,
         error: BoxError,
     ) -> Option<Box<Failure>> {
@@ -331,11 +370,11 @@ impl<K: 'static, V: 'static> Reader<K, V> {
         let context = ErrorContext {
             task: self.task.task_id,
             operator: &self.operator,
-            metadata: Some(self.metadata(raw.offset)),
+            metadata: Some(self.metadata(offset)),
             timestamp: raw.timestamp,
-            headers,
-            key: raw.key,
-            value: raw.value,
+            headers: &raw.headers,
+            key: raw.key.as_deref(),
+            value: raw.value.as_deref(),
             dead_letters: policy.dead_letters.as_deref(),
             kind: ErrorKind::BadRecord,
         };
@@ -346,7 +385,7 @@ impl<K: 'static, V: 'static> Reader<K, V> {
                 None
             }
             Err((error, dead_letters)) => {
-                let place = Some(self.metadata(raw.offset));
+                let place = Some(self.metadata(offset));
                 Some(Box::new(Failure { error, place, dead_letters }))
             }
         }

@@ -394,3 +394,39 @@ fn a_handler_that_panics_stops_the_task() {
          (topic in, partition 0, offset 0) (task 0_0)",
     );
 }
+
+/// Panics on `panic`, as a decoder might.
+struct Panicking;
+
+impl Serde<String> for Panicking {
+    fn serialize(&self, _: &At, value: &String, out: &mut Vec<u8>) -> Result<Presence, BoxError> {
+        out.extend_from_slice(value.as_bytes());
+        Ok(Presence::Value)
+    }
+
+    fn deserialize(&self, _: &At, bytes: &[u8]) -> Result<String, BoxError> {
+        assert!(bytes != b"panic", "told to");
+        Ok(String::from_utf8(bytes.to_vec())?)
+    }
+}
+
+#[test]
+fn a_serde_that_panics_cannot_read_the_record() {
+    let builder = StreamsBuilder::new();
+    let consumed = Consumed::<String, String>::with(String::default_serde(), Arc::new(Panicking));
+    builder.stream("in", consumed).to("out", Produced::carried());
+    let topology = builder.build().expect("builds");
+    check(
+        topology.clone(),
+        "in (a,panic)@1 -> error: cannot read the value of a record: user code panicked: told to \
+         (topic in, partition 0, offset 0) (task 0_0) \
+         (deserialization.exception.handler=log-and-continue would leave such records out) (task 0_0)",
+    );
+    let config = app().set("deserialization.exception.handler", "log-and-continue");
+    check_with(
+        topology,
+        config.expect("a setting"),
+        "in (a,panic)@1 -> -
+         in (a,x)@2 -> out (a,x)@2",
+    );
+}
