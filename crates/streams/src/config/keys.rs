@@ -75,6 +75,11 @@ pub const KEYS: &[ConfigKey] = &[
         "Bytes of written records that may wait for the brokers, a thread.",
     ),
     text(
+        "application.server",
+        None,
+        "host:port at which this instance can be asked for its stores; the others of the group are told.",
+    ),
+    text(
         "client.id",
         None,
         "Prefix of the names of threads and clients; default: application.id and the process id.",
