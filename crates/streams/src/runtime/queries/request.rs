@@ -41,24 +41,24 @@ pub trait StateQuery<S: Queryable> {
 ///     .with_partitions([0, 1])
 ///     .with_position_bound(Position::of("lines", 0, 41));
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct StateQueryRequest<S: Queryable, Q> {
     pub(in crate::runtime) token: StoreToken<S>,
     query: Q,
     partitions: Option<BTreeSet<i32>>,
     bound: Position,
-    executes_info: bool,
+    tells_execution: bool,
 }
 
 /// A request that has no question yet.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct InStore<S: Queryable>(StoreToken<S>);
 
 impl<S: Queryable> InStore<S> {
     /// What to ask.
     pub fn with_query<Q: StateQuery<S>>(self, query: Q) -> StateQueryRequest<S, Q> {
         let (token, bound) = (self.0, Position::new());
-        StateQueryRequest { token, query, partitions: None, bound, executes_info: false }
+        StateQueryRequest { token, query, partitions: None, bound, tells_execution: false }
     }
 }
 
@@ -94,8 +94,21 @@ impl<S: Queryable, Q> StateQueryRequest<S, Q> {
     /// Has the answers tell how they came about.
     #[must_use]
     pub fn enable_execution_info(mut self) -> Self {
-        self.executes_info = true;
+        self.tells_execution = true;
         self
+    }
+}
+
+// Derived, it would ask the store to be `Clone`.
+impl<S: Queryable, Q: Clone> Clone for StateQueryRequest<S, Q> {
+    fn clone(&self) -> Self {
+        StateQueryRequest {
+            token: self.token,
+            query: self.query.clone(),
+            partitions: self.partitions.clone(),
+            bound: self.bound.clone(),
+            tells_execution: self.tells_execution,
+        }
     }
 }
 
@@ -286,7 +299,7 @@ impl LocalStores {
             request.query.ask(&store).map_err(failed)
         });
         let mut execution_info = Vec::new();
-        if request.executes_info {
+        if request.tells_execution {
             let took = clock.now().monotonic - began;
             let name = &self.spec.name;
             execution_info.push(format!("partition {partition} of store {name}: {took:?}"));

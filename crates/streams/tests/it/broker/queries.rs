@@ -47,12 +47,12 @@ fn p89_each_reason_has_its_error() {
     let (input, output) = (kafka.topic("in", PARTITIONS), kafka.topic("out", PARTITIONS));
     let dir = tempfile::tempdir().expect("a directory");
     let application = unique("queried");
+    kafka.write(&input, PARTITIONS, numbered(0, 1_000));
     let at = |name: &str, port: u16| {
         config(&application, &kafka.bootstrap, &dir.path().join(name))
             .set("application.server", format!("{name}.example:{port}"))
             .expect("a setting")
     };
-    kafka.write(&input, PARTITIONS, numbered(0, 1_000));
     let topology = || super::counts(&input, &output);
     let app = KafkaStreams::start(topology(), at("first", 1)).expect("starts");
     let unknown = app.store(&Stores::key_value::<String, i64>("count")).expect_err("unknown");
@@ -136,7 +136,7 @@ fn p91_queries_see_committed_values_only() {
         let seen = std::sync::Arc::new((AtomicBool::new(false), AtomicBool::new(false)));
         let gate = seen.clone();
         let builder = StreamsBuilder::new();
-        builder.stream(input.as_str(), Consumed::<String, String>::new()).process(
+        let _ = builder.stream(input.as_str(), Consumed::<String, String>::new()).process(
             move |ctx| Ok(Gated { counts: ctx.store(&token)?, gate: gate.clone() }),
             Processed::named("gated").store(&token),
         );
@@ -176,7 +176,8 @@ impl Processor for Gated {
             }
             return Ok(());
         }
-        self.counts.put(&record.key, Some(&record.value.parse().expect("a number")))
+        self.counts.put(&record.key, Some(&record.value.parse()?))?;
+        Ok(())
     }
 }
 
@@ -187,7 +188,7 @@ fn eight_threads_query_while_the_store_changes() {
     let input = kafka.topic("in", PARTITIONS);
     kafka.write(&input, PARTITIONS, numbered(0, 100));
     let builder = StreamsBuilder::new();
-    builder
+    let _ = builder
         .stream(input.as_str(), Consumed::<String, String>::new())
         .group_by_key(Grouped::new())
         .count(Materialized::named("counts"));
