@@ -32,6 +32,17 @@ pub enum ErrorKind {
     Migrated,
     /// Something did not finish in its time.
     Timeout,
+    /// The topology has no such store: check the name.
+    UnknownStore,
+    /// A store was asked for before its tasks run for the first time: wait for [`State::Running`](crate::runtime::State::Running).
+    Starting,
+    /// A partition of a store is on its way to this instance or comes back: try again in a moment.
+    Rebalancing,
+    /// A partition of a store is not on this instance: ask the one that the text names, or look for it with
+    /// [`KafkaStreams::key_owner`](crate::runtime::KafkaStreams::key_owner).
+    Moved,
+    /// The application is closed or closing: its stores can be read no more.
+    Stopped,
     /// The call does not fit the state of the application (for example: already closed).
     InvalidState,
 }

@@ -53,6 +53,11 @@ pub const KEYS: &[ConfigKey] = &[
         None,
         "Name of the group, prefix of internal topics and of the state directory.",
     ),
+    text(
+        "application.server",
+        None,
+        "host:port at which this instance can be asked for its stores; the others of the group are told.",
+    ),
     choice(
         "auto.offset.reset",
         &["earliest", "latest", "none"],

@@ -25,6 +25,8 @@ const EXACTLY_ONCE_COMMIT_INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) struct Settings {
     pub(crate) application_id: Arc<str>,
     pub(crate) bootstrap_servers: Vec<String>,
+    /// Host and port at which the instance can be asked.
+    pub(crate) application_server: Option<(String, u16)>,
     pub(crate) client_id: Option<String>,
     pub(crate) state_dir: PathBuf,
     pub(crate) stream_threads: usize,
@@ -99,6 +101,7 @@ impl Settings {
         Ok(Settings {
             application_id: application_id.into(),
             bootstrap_servers: bootstrap(values.text("bootstrap.servers")?)?,
+            application_server: config.get("application.server").map(server).transpose()?,
             client_id: config.get("client.id").map(str::to_string),
             state_dir: config
                 .get("state.dir")
@@ -232,6 +235,14 @@ impl<'a> Values<'a> {
     }
 }
 
+fn server(text: &str) -> Result<(String, u16)> {
+    let wrong = || Error::config(format!("application.server cannot be {text:?}: write host:port"));
+    let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let port = port.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?;
+    if host.is_empty() { Err(wrong()) } else { Ok((host.to_string(), port)) }
+}
+
 fn bootstrap(list: &str) -> Result<Vec<String>> {
     let servers: Vec<String> = list.split(',').map(|server| server.trim().to_string()).collect();
     for server in &servers {
@@ -255,6 +266,12 @@ mod tests {
             assert!(error.contains(text), "{error}");
         };
         check(StreamsConfig::new("a b", "h:1"), "has the character ' '");
+        let served = |server| StreamsConfig::new("a", "h:1").set("application.server", server);
+        for server in ["h", ":1", "h:0", "h:x"] {
+            check(served(server).expect("a text"), "write host:port");
+        }
+        let settings = served("[::1]:7").expect("a text").resolve().expect("settings");
+        assert_eq!(settings.application_server, Some(("::1".to_string(), 7)));
         check(StreamsConfig::new("a", "h"), "has \"h\": write host:port");
         check(
             StreamsConfig::new("a", "h:1").stream_threads(0),

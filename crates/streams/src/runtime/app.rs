@@ -4,6 +4,7 @@ use super::clock::{Clock, SystemClock};
 use super::cluster::{Cluster, Instance, Networks};
 use super::global_reader::GlobalReader;
 use super::lifecycle::{State, ThreadState};
+use super::queries::Queries;
 use super::shared::{Listener, Shared};
 use super::store_writer::{StoreWriter, Updates};
 use super::thread_main::ThreadMain;
@@ -39,10 +40,12 @@ const CLOSE_ON_DROP: Duration = Duration::from_secs(30);
 /// }
 /// ```
 pub struct KafkaStreams {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    topology: Topology,
+    pub(super) topology: Topology,
     cluster: Cluster,
+    pub(super) globals: Arc<GlobalStores>,
+    pub(super) queries: Arc<Queries>,
     /// The store writers that were asked for, by topic.
     writers: Mutex<BTreeMap<Arc<str>, Arc<Updates>>>,
 }
@@ -355,12 +358,23 @@ impl KafkaStreamsBuilder {
             directory.as_ref().map_or_else(Uuid::new_v4, |directory| directory.process_id());
         let globals = Arc::new(GlobalStores::new(&self.topology.graph().globals));
         let topology = self.topology;
-        let instance = Instance { topology, directory, process, limits, globals };
+        let id = settings.application_id.clone();
+        let queries = Queries::new(topology.clone(), id, settings.stream_threads);
+        let (all_globals, all_queries) = (globals.clone(), queries.clone());
+        let instance = Instance { topology, directory, process, limits, globals, queries };
         let shared = Arc::new(Shared::new(self.listener, self.uncaught));
         // From here on a failure closes what was started: the handle is dropped.
         let (threads, writers) = (Mutex::default(), Mutex::default());
         let topology = instance.topology.clone();
-        let app = KafkaStreams { shared, threads, topology, cluster, writers };
+        let app = KafkaStreams {
+            shared,
+            threads,
+            topology,
+            cluster,
+            globals: all_globals,
+            queries: all_queries,
+            writers,
+        };
         app.shared.become_state(State::Rebalancing);
         if !instance.globals.are_filled() {
             app.read_globals(&instance)?;

@@ -1,6 +1,7 @@
 //! What an application knows of its cluster before its threads start: how to reach it, its topics, its time limits.
 
 use super::clock::{Clock, SystemClock};
+use super::queries::Queries;
 use super::thread::ThreadParts;
 use super::topics;
 use crate::config::{Guarantee, Settings};
@@ -48,6 +49,7 @@ pub(super) struct Instance {
     pub(super) process: Uuid,
     pub(super) limits: Limits,
     pub(super) globals: Arc<GlobalStores>,
+    pub(super) queries: Arc<Queries>,
 }
 
 /// Time limits of members and producers.
@@ -211,7 +213,7 @@ impl Cluster {
         client: Client,
         clock: Arc<dyn Clock>,
     ) -> ThreadParts {
-        let Instance { topology, directory, process, limits, globals } = instance;
+        let Instance { topology, directory, process, limits, globals, queries } = instance;
         let settings = &self.settings;
         let group = topics::group_topology(topology.graph(), settings);
         let producer = self.producer_config();
@@ -229,6 +231,9 @@ impl Cluster {
             },
         };
         ThreadParts {
+            index,
+            name: self.thread_name(*process, index),
+            queries: queries.clone(),
             client,
             settings: settings.clone(),
             plan: TaskPlan {
@@ -245,6 +250,7 @@ impl Cluster {
             },
             group: GroupConfig {
                 session_timeout: limits.session,
+                endpoint: settings.application_server.clone(),
                 description: Some(topics::description(topology.graph(), &settings.application_id)),
                 ..GroupConfig::new(&*settings.application_id, process.to_string(), group)
             },

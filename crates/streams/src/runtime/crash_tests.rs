@@ -4,6 +4,7 @@
 use super::clock::{Clock, SystemClock};
 use super::cluster::{Cluster, Instance};
 use super::embedded::EmbeddedBroker;
+use super::queries::Queries;
 use super::thread::{StreamThread, Turn};
 use super::thread_commit::Commit;
 use crate::config::StreamsConfig;
@@ -130,7 +131,12 @@ impl Run {
         let limits = cluster.find(&self.topology).expect("the cluster");
         let topology = self.topology.clone();
         let globals = Arc::new(GlobalStores::new(&topology.graph().globals));
-        let instance = Instance { topology, directory, process, limits, globals };
+        let queries = Queries::new(
+            topology.clone(),
+            cluster.settings.application_id.clone(),
+            cluster.settings.stream_threads,
+        );
+        let instance = Instance { topology, directory, process, limits, globals, queries };
         let client = cluster.client("crash").expect("a client");
         StreamThread::new(
             cluster.thread_parts(&instance, 0, client, Arc::new(SystemClock::default())),

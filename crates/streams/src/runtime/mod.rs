@@ -18,6 +18,7 @@ mod lifecycle;
 mod pace;
 mod positions;
 mod purge;
+mod queries;
 mod recovery;
 mod shared;
 #[cfg(all(test, feature = "embedded"))]
@@ -37,6 +38,11 @@ pub use self::app::{KafkaStreams, KafkaStreamsBuilder};
 #[cfg(feature = "embedded")]
 pub use self::embedded::EmbeddedBroker;
 pub use self::lifecycle::State;
+pub use self::queries::{
+    FailureReason, HostInfo, InStore, KeyOwner, KeyQuery, MultiVersionedKeyQuery, PartitionResult,
+    Position, RangeQuery, StateQuery, StateQueryRequest, StateQueryResult, StreamsMetadata,
+    TaskMetadata, ThreadMetadata, VersionedKeyQuery, WindowKeyQuery, WindowRangeQuery,
+};
 pub use self::store_writer::{StoreWriter, Update};
 pub use self::uncaught::ThreadResponse;
 pub use kstreams_client::Network;

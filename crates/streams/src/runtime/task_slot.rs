@@ -12,6 +12,7 @@
 use super::clock::Now;
 use super::collector::ProducerCollector;
 use super::positions::InputPosition;
+use super::queries::{Queries, Registered};
 use super::topics;
 use crate::config::Settings;
 use crate::error::{Error, ErrorKind, Result};
@@ -42,12 +43,15 @@ pub(super) struct SlotContext<'a> {
     pub(super) plan: &'a TaskPlan,
     pub(super) budget: &'a StoreBudget,
     pub(super) settings: &'a Settings,
+    pub(super) queries: &'a Arc<Queries>,
     pub(super) now: Now,
 }
 
 /// One task.
 pub(super) struct TaskSlot {
     pub(super) id: TaskId,
+    /// Where queries find the stores; before `phase`, so that nobody finds them once they close.
+    registered: Option<Registered>,
     phase: Phase,
     /// Held as long as the stores are open; declared after `phase`, so that it is given up last.
     lock: Option<DirectoryLock>,
@@ -98,7 +102,7 @@ impl fmt::Debug for TaskSlot {
 impl TaskSlot {
     pub(super) fn new(id: TaskId) -> Self {
         let (phase, inputs) = (Phase::Waiting, BTreeMap::new());
-        TaskSlot { id, phase, lock: None, inputs, idle_since: None }
+        TaskSlot { id, registered: None, phase, lock: None, inputs, idle_since: None }
     }
 
     pub(super) fn is_running(&self) -> bool {
@@ -116,6 +120,13 @@ impl TaskSlot {
         match &mut self.phase {
             Phase::Running(task) => Some(task),
             _ => None,
+        }
+    }
+
+    /// The stores hold what is committed up to these offsets.
+    pub(super) fn committed(&self, offsets: &BTreeMap<TopicPartition, CommittedOffset>) {
+        if let Some(registered) = &self.registered {
+            registered.committed(offsets);
         }
     }
 
@@ -282,6 +293,10 @@ impl TaskSlot {
                 input.set_end(end.offset);
             }
         }
+        let offsets = committed.iter().map(|(partition, committed)| {
+            (partition.clone(), committed.as_ref().map(|committed| committed.offset))
+        });
+        self.registered = Some(cx.queries.register(self.id, task.readers()?, offsets));
         for (partition, offset) in committed {
             let reset = reset_policy(cx.plan, cx.settings, &partition.topic, cx.now);
             let start = match offset {
@@ -400,6 +415,7 @@ impl TaskSlot {
         for partition in self.inputs.keys() {
             client.stop_fetching(Reader::Source, partition.clone());
         }
+        self.registered = None;
         match std::mem::replace(&mut self.phase, Phase::Closed) {
             Phase::Running(task)
             | Phase::Positioning { task, .. }

@@ -8,6 +8,7 @@ use super::collector::ProducerCollector;
 use super::lifecycle::ThreadState;
 use super::pace::{self, Pace};
 use super::purge::Purge;
+use super::queries::Queries;
 use super::recovery::Recovery;
 use super::task_slot::{TaskSlot, client_error};
 use super::thread_closing::Closing;
@@ -34,6 +35,10 @@ const MISSING_TOPICS: Duration = Duration::from_secs(5);
 
 /// What a thread is made from. It is `Send`; the thread is not.
 pub(super) struct ThreadParts {
+    /// The thread's number in the process.
+    pub(super) index: usize,
+    pub(super) name: String,
+    pub(super) queries: Arc<Queries>,
     pub(super) client: Client,
     /// For within a turn.
     pub(super) clock: Arc<dyn Clock>,
@@ -58,6 +63,9 @@ pub(super) enum Turn {
 }
 
 pub(super) struct StreamThread {
+    pub(super) index: usize,
+    pub(super) name: String,
+    pub(super) queries: Arc<Queries>,
     pub(super) client: Client,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) settings: Arc<Settings>,
@@ -86,8 +94,8 @@ pub(super) struct StreamThread {
 impl StreamThread {
     /// Joins the group. Called on the thread that runs it.
     pub(super) fn new(parts: ThreadParts, now: Now) -> Self {
-        let ThreadParts { mut client, clock, settings, plan, group, producer, directory, cleans } =
-            parts;
+        let ThreadParts { index, name, queries, mut client, clock, settings, .. } = parts;
+        let ThreadParts { plan, group, producer, directory, cleans, .. } = parts;
         let buffer = settings.wire.buffer_memory;
         let (graph, app) = (plan.topology.graph(), &settings.application_id);
         let repartition_topics = topics::repartition_topics(graph, app);
@@ -96,6 +104,9 @@ impl StreamThread {
         client.watch(sources.into_iter().collect());
         client.join(group);
         StreamThread {
+            index,
+            name,
+            queries,
             collector: Rc::new(RefCell::new(ProducerCollector::new(opened, buffer))),
             purge: Purge::new(settings.repartition_purge_interval),
             next_clean: cleans.then(|| now.monotonic + settings.state_cleanup_delay),
@@ -188,6 +199,7 @@ impl StreamThread {
                 tracing::info!(?status, "group status");
                 self.problem.get_or_insert((now.monotonic, Vec::new())).1 = status;
             }
+            Event::Endpoints(hosts) => self.queries.learn_hosts(hosts),
             Event::GroupFailed { error } => return Err(client_error(error)),
             Event::MetadataChanged(changed) => {
                 for (topic, state) in changed {

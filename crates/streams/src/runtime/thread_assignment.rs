@@ -63,6 +63,8 @@ impl StreamThread {
         for task in &wanted {
             self.slots.entry(*task).or_insert_with(|| TaskSlot::new(*task));
         }
+        let (name, client) = (&self.name, &self.client);
+        self.queries.assigned(self.index, name, wanted.clone(), |topic| client.partitions(topic));
         let active = wanted.iter().map(|task| topics::to_member_task(*task)).collect();
         self.client.acknowledge(Tasks { active, ..Tasks::default() }, epoch);
         tracing::info!(epoch, tasks = ?wanted.iter().map(ToString::to_string).collect::<Vec<_>>(), "assignment");
@@ -85,6 +87,7 @@ impl StreamThread {
             plan: &self.plan,
             budget: &self.budget,
             settings: &self.settings,
+            queries: &self.queries,
             now,
         };
         let mut moved = false;
@@ -101,6 +104,7 @@ impl StreamThread {
             && self.slots.values().all(TaskSlot::is_running);
         if settled && self.state == ThreadState::Assigned {
             self.become_state(ThreadState::Running);
+            self.queries.runs();
         }
     }
 }

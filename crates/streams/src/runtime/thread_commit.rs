@@ -257,6 +257,7 @@ impl StreamThread {
                 .map(|handle| batch.ends.get(&handle?).copied())
                 .collect();
             task.committed(&ends)?;
+            slot.committed(&batch.offsets);
         }
         for (partition, committed) in &batch.offsets {
             if self.repartition_topics.contains(&partition.topic) {

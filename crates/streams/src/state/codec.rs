@@ -5,10 +5,10 @@ use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::record::Headers;
 use crate::serde::{At, Presence, SerdeRef};
 use byteview::ByteView;
-use std::cell::Cell;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The serdes of a store.
 #[doc(hidden)]
@@ -38,12 +38,12 @@ pub(super) struct Codec<K, V> {
     pub(super) topic: Arc<str>,
     pub(super) serdes: KeyValueSerdes<K, V>,
     /// Whether a key was written twice and gave the same bytes. One that does not is never found again.
-    is_proven: Cell<bool>,
+    is_proven: AtomicBool,
 }
 
 impl<K: 'static, V: 'static> Codec<K, V> {
     pub(super) fn new(name: Arc<str>, topic: Arc<str>, serdes: KeyValueSerdes<K, V>) -> Self {
-        Codec { name, topic, serdes, is_proven: Cell::new(false) }
+        Codec { name, topic, serdes, is_proven: AtomicBool::new(false) }
     }
 
     fn at(&self, is_key: bool) -> At<'_> {
@@ -60,7 +60,7 @@ impl<K: 'static, V: 'static> Codec<K, V> {
     pub(super) fn write_key(&self, key: &K, out: &mut Vec<u8>) -> Result<()> {
         let begin = out.len();
         self.append_key(key, out)?;
-        if self.is_proven.get() && !cfg!(debug_assertions) {
+        if self.is_proven.load(Ordering::Relaxed) && !cfg!(debug_assertions) {
             return Ok(());
         }
         let mut again = Vec::new();
@@ -71,7 +71,7 @@ impl<K: 'static, V: 'static> Codec<K, V> {
                        the value only)";
             return Err(self.failed("use this key", why.into()));
         }
-        self.is_proven.set(true);
+        self.is_proven.store(true, Ordering::Relaxed);
         Ok(())
     }
 
@@ -138,10 +138,18 @@ impl<K: 'static, V: 'static> Codec<K, V> {
         Ok((self.read_value(value)?, timestamp))
     }
 
+    /// The value of a store that keeps timestamps, for who does not ask for them.
+    pub(super) fn read_without_timestamp(&self, bytes: &[u8]) -> Result<V> {
+        self.read_timestamped(bytes).map(|(value, _)| value)
+    }
+
     pub(super) fn damaged_key(&self) -> Error {
         self.failed("read a key", "it is too short".into())
     }
 }
+
+/// How a value is read, with or without its timestamp.
+pub(super) type ReadValue<K, V, T> = fn(&Codec<K, V>, &[u8]) -> Result<T>;
 
 /// A change of a table that leaves the record cache.
 pub(crate) struct TableChange<K, V> {

@@ -11,6 +11,7 @@
 //! the first has closed it, and cleaning never touches what has an owner, nor what is not ours: a Java application may have its
 //! stores beside. Java locks the same file in its own way; both locks are taken, so that the two never run at once.
 
+use super::engine::forget_directory;
 use crate::error::{Error, Result};
 use crate::processor::TaskId;
 use std::collections::BTreeSet;
@@ -233,6 +234,7 @@ fn delete_stores(task: &Path) -> Result<()> {
     let stores = task.join(STORES);
     if stores.exists() {
         fs::remove_dir_all(&stores).map_err(|error| failed("delete", &stores, error))?;
+        forget_directory(&stores);
     }
     // It stays if it is not empty.
     let _ = fs::remove_dir(task);

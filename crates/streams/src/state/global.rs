@@ -157,6 +157,17 @@ pub struct GlobalTable<K, V> {
     serdes: KeyValueSerdes<K, V>,
 }
 
+impl<K, V> Clone for GlobalTable<K, V> {
+    fn clone(&self) -> Self {
+        GlobalTable {
+            name: self.name.clone(),
+            topic: self.topic.clone(),
+            store: self.store.clone(),
+            serdes: self.serdes.clone(),
+        }
+    }
+}
+
 static NO_HEADERS: Headers = Headers::new();
 
 impl<K: 'static, V: 'static> GlobalTable<K, V> {

@@ -1,5 +1,6 @@
 //! Typed key-value stores: the outermost layer, where keys and values get and lose their types.
 
+pub(super) use super::codec::ReadValue;
 use super::codec::{Codec, KeyValueSerdes, NO_HEADERS, TableChange};
 use super::engine::{Direction, EngineEntries, KeyRange, prefix_range};
 use super::layers::{FlushListener, Flushed, KeyValueLayers};
@@ -18,7 +19,7 @@ use std::sync::Arc;
 
 /// What both kinds of store share: bytes below, serdes above.
 struct Typed<K, V> {
-    codec: Rc<Codec<K, V>>,
+    codec: Arc<Codec<K, V>>,
     layers: Rc<RefCell<KeyValueLayers>>,
     task: Rc<TaskContext>,
     /// For the bytes of a key and of a value.
@@ -47,7 +48,7 @@ impl<K: 'static, V: 'static> Typed<K, V> {
     fn open(name: &Arc<str>, serdes: &KeyValueSerdes<K, V>, ctx: &InitContext<'_>) -> Result<Self> {
         let topic = ctx.stores.serde_topic(name);
         Ok(Typed {
-            codec: Rc::new(Codec::new(name.clone(), topic, serdes.clone())),
+            codec: Arc::new(Codec::new(name.clone(), topic, serdes.clone())),
             layers: ctx.stores.key_value(name)?,
             task: ctx.task.clone(),
             scratch: RefCell::default(),
@@ -181,23 +182,35 @@ impl<K: 'static, V: 'static> KeyValueStore<K, V> {
     }
 
     fn entries(&self, range: &KeyRange, direction: Direction) -> Result<Entries<K, V>> {
-        Ok(Entries { entries: self.0.range(range, direction)?, store: self.0.clone() })
+        let (entries, codec) = (self.0.range(range, direction)?, self.0.codec.clone());
+        Ok(Entries::new(entries, codec, Codec::read_value))
     }
 }
 
 /// Entries of a store: an iterator that owns its snapshot.
-pub struct Entries<K, V> {
+pub struct Entries<K, V, T = V> {
     entries: EngineEntries,
-    store: Rc<Typed<K, V>>,
+    codec: Arc<Codec<K, V>>,
+    read: ReadValue<K, V, T>,
 }
 
-impl<K: 'static, V: 'static> Iterator for Entries<K, V> {
-    type Item = Result<(K, V)>;
+impl<K, V, T> Entries<K, V, T> {
+    pub(super) fn new(
+        entries: EngineEntries,
+        codec: Arc<Codec<K, V>>,
+        read: ReadValue<K, V, T>,
+    ) -> Self {
+        Entries { entries, codec, read }
+    }
+}
+
+impl<K: 'static, V: 'static, T> Iterator for Entries<K, V, T> {
+    type Item = Result<(K, T)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let entry = self.entries.next()?;
         Some(entry.and_then(|(key, value)| {
-            Ok((self.store.codec.read_key(&key)?, self.store.codec.read_value(&value)?))
+            Ok((self.codec.read_key(&key)?, (self.read)(&self.codec, &value)?))
         }))
     }
 }
@@ -285,7 +298,7 @@ macro_rules! store_type {
                 $store(self.0.clone())
             }
 
-            pub(super) fn codec(&self) -> Rc<Codec<K, V>> {
+            pub(super) fn codec(&self) -> Arc<Codec<K, V>> {
                 self.0.codec.clone()
             }
 
@@ -318,8 +331,8 @@ macro_rules! store_type {
 store_type!(KeyValueStore);
 store_type!(TimestampedKeyValueStore);
 
-impl<K, V> fmt::Debug for Entries<K, V> {
+impl<K, V, T> fmt::Debug for Entries<K, V, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Entries").field(&self.store.codec.name).finish()
+        f.debug_tuple("Entries").field(&self.codec.name).finish()
     }
 }

@@ -16,6 +16,7 @@ mod key_value;
 mod kind;
 mod layers;
 mod layout;
+mod read_only;
 mod restore_batch;
 mod session;
 mod spec;
@@ -39,6 +40,12 @@ pub use self::key_value::{Entries, KeyValueStore, TimestampedKeyValueStore};
 pub(crate) use self::kind::StoreKind;
 pub use self::layers::PutResult;
 pub(crate) use self::layers::{Budget, LogMode, LogRecord, StoreBudget};
+pub(crate) use self::read_only::sealed::Source;
+pub(crate) use self::read_only::{PartitionReader, Scope, StoreSource};
+pub use self::read_only::{
+    Queryable, ReadOnlyKeyValueStore, ReadOnlySessionStore, ReadOnlyVersionedKeyValueStore,
+    ReadOnlyWindowStore,
+};
 pub(crate) use self::restore_batch::{RestoreBatch, Restored};
 pub use self::session::{SessionEntries, SessionStore, SessionValues};
 pub(crate) use self::spec::{StoreFormat, StoreSpec};

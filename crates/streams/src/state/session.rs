@@ -22,7 +22,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 struct Typed<K, V> {
-    codec: Rc<Codec<K, V>>,
+    codec: Arc<Codec<K, V>>,
     layers: Rc<RefCell<WindowLayers>>,
     task: Rc<TaskContext>,
     /// For the bytes of a key and of a value.
@@ -315,7 +315,7 @@ impl<K: 'static, V: 'static> SessionStore<K, V> {
     }
 }
 
-fn found(earliest_end: i64, latest_start: i64) -> TimeSpan {
+pub(super) fn found(earliest_end: i64, latest_start: i64) -> TimeSpan {
     TimeSpan { from: earliest_end, to: i64::MAX, minor_to: latest_start }
 }
 
@@ -323,7 +323,13 @@ fn found(earliest_end: i64, latest_start: i64) -> TimeSpan {
 pub struct SessionValues<K, V> {
     hits: std::vec::IntoIter<Hit>,
     backward: bool,
-    codec: Rc<Codec<K, V>>,
+    codec: Arc<Codec<K, V>>,
+}
+
+impl<K, V> SessionValues<K, V> {
+    pub(super) fn new(hits: Vec<Hit>, backward: bool, codec: Arc<Codec<K, V>>) -> Self {
+        SessionValues { hits: hits.into_iter(), backward, codec }
+    }
 }
 
 impl<K: 'static, V: 'static> Iterator for SessionValues<K, V> {
@@ -343,7 +349,13 @@ impl<K: 'static, V: 'static> Iterator for SessionValues<K, V> {
 /// Sessions of several keys with their values: an iterator that owns its snapshot.
 pub struct SessionEntries<K, V> {
     hits: KeyedHits,
-    codec: Rc<Codec<K, V>>,
+    codec: Arc<Codec<K, V>>,
+}
+
+impl<K, V> SessionEntries<K, V> {
+    pub(super) fn new(hits: KeyedHits, codec: Arc<Codec<K, V>>) -> Self {
+        SessionEntries { hits, codec }
+    }
 }
 
 impl<K: 'static, V: 'static> Iterator for SessionEntries<K, V> {
@@ -368,7 +380,7 @@ impl<K: 'static, V: 'static> Open for SessionStore<K, V> {
         let name = &token.spec.name;
         let topic = ctx.stores.serde_topic(name);
         Ok(SessionStore(Rc::new(Typed {
-            codec: Rc::new(Codec::new(name.clone(), topic, token.serdes.clone())),
+            codec: Arc::new(Codec::new(name.clone(), topic, token.serdes.clone())),
             layers: ctx.stores.windows(name)?,
             task: ctx.task.clone(),
             scratch: RefCell::default(),

@@ -10,6 +10,7 @@ use super::layers::{
     ChangeBufferLayers, KeyValueLayers, LogRecord, StoreBudget, StoreClock, StoreLayers,
     VersionedLayers, VersionedSettings, WindowLayers, WindowSettings,
 };
+use super::read_only::PartitionReader;
 use super::restore_batch::RestoreBatch;
 use super::spec::StoreSpec;
 use crate::config::Compatibility;
@@ -63,11 +64,7 @@ impl TaskBackends {
     /// How far a store that goes by time had got at its last commit.
     pub(crate) fn clock(&mut self, spec: &StoreSpec) -> Result<StoreClock> {
         let marks = self.backend(spec)?.offsets()?;
-        let [observed, sequence] = clock_marks(&spec.name);
-        Ok(StoreClock {
-            observed: marks.get(&observed).copied().unwrap_or(StoreClock::NEW.observed),
-            sequence: marks.get(&sequence).map_or(0, |&sequence| sequence as u32),
-        })
+        clock_of(&spec.name, |mark| Ok(marks.get(mark).copied()))
     }
 
     /// The offset after the last changelog record that the store holds, if it holds any.
@@ -102,6 +99,18 @@ impl TaskBackends {
 /// The names under which a store's clock is kept beside the offsets. No topic has a slash in its name.
 fn clock_marks(store: &str) -> [Arc<str>; 2] {
     [format!("{store}/observed").into(), format!("{store}/sequence").into()]
+}
+
+/// How far a store had got, from what is kept under its marks.
+pub(super) fn clock_of(
+    store: &str,
+    kept: impl Fn(&str) -> Result<Option<i64>>,
+) -> Result<StoreClock> {
+    let [observed, sequence] = clock_marks(store);
+    Ok(StoreClock {
+        observed: kept(&observed)?.unwrap_or(StoreClock::NEW.observed),
+        sequence: kept(&sequence)?.map_or(0, |sequence| sequence as u32),
+    })
 }
 
 fn marked(store: &str, clock: StoreClock) -> [(Arc<str>, i64); 2] {
@@ -166,6 +175,7 @@ pub(crate) struct StoreSet {
     application_id: Arc<str>,
     stores: Vec<Store>,
     backends: TaskBackends,
+    compatibility: Compatibility,
 }
 
 impl StoreSet {
@@ -182,7 +192,7 @@ impl StoreSet {
             let layers = Layers::open(&spec, &mut backends, compatibility, budget)?;
             stores.push(Store { spec, changelog, layers, clock: None });
         }
-        Ok(StoreSet { application_id: application_id.clone(), stores, backends })
+        Ok(StoreSet { application_id: application_id.clone(), stores, backends, compatibility })
     }
 
     fn find(&self, name: &str) -> Option<&Store> {
@@ -322,6 +332,17 @@ impl StoreSet {
             Some(backend) => backend.commit(disk),
             None => self.backends.memory.commit(disk),
         }
+    }
+
+    /// What other threads may read of the stores, by name.
+    pub(crate) fn readers(&mut self) -> Result<Vec<(Arc<str>, PartitionReader)>> {
+        let StoreSet { stores, backends, compatibility, .. } = self;
+        let reader = |store: &Store| {
+            let committed = backends.backend(&store.spec)?.committed_store(&store.spec.name)?;
+            let (spec, compatibility) = (Arc::new(store.spec.clone()), *compatibility);
+            Ok((store.spec.name.clone(), PartitionReader { spec, committed, compatibility }))
+        };
+        stores.iter().map(reader).collect()
     }
 
     /// Takes the engines back, without what was not committed.

@@ -3,6 +3,7 @@
 mod answers;
 mod join_list;
 mod model;
+mod read_only;
 mod session;
 mod versioned;
 mod window;

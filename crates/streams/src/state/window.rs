@@ -1,6 +1,6 @@
 //! Typed window stores: a value a key and window start.
 
-use super::codec::{Codec, KeyValueSerdes, NO_HEADERS, TableChange};
+use super::codec::{Codec, KeyValueSerdes, NO_HEADERS, ReadValue, TableChange};
 use super::engine::{Direction, KeyRange};
 use super::layers::{
     FlushListener, Flushed, Hit, KeyedHits, Order, TimeSpan, WindowLayers, WindowWrite,
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// What both kinds of store share: bytes below, serdes above.
 struct Typed<K, V> {
-    codec: Rc<Codec<K, V>>,
+    codec: Arc<Codec<K, V>>,
     layers: Rc<RefCell<WindowLayers>>,
     task: Rc<TaskContext>,
     /// The length of the windows in milliseconds.
@@ -90,7 +90,7 @@ impl<K: 'static, V: 'static> Typed<K, V> {
     ) -> Result<Self> {
         let topic = ctx.stores.serde_topic(token_name);
         Ok(Typed {
-            codec: Rc::new(Codec::new(token_name.clone(), topic, serdes.clone())),
+            codec: Arc::new(Codec::new(token_name.clone(), topic, serdes.clone())),
             layers: ctx.stores.windows(token_name)?,
             task: ctx.task.clone(),
             size,
@@ -187,15 +187,23 @@ pub(super) fn span(times: &impl RangeBounds<i64>) -> Option<TimeSpan> {
     (from <= to).then_some(TimeSpan { from, to, minor_to: i64::MAX })
 }
 
-/// How a value is read, with or without its timestamp.
-type Read<K, V, T> = fn(&Codec<K, V>, &[u8]) -> Result<T>;
-
 /// Values of one key with the starts of their windows: an iterator that owns its snapshot.
 pub struct WindowValues<K, V, T = V> {
     hits: std::vec::IntoIter<Hit>,
     backward: bool,
-    codec: Rc<Codec<K, V>>,
-    read: Read<K, V, T>,
+    codec: Arc<Codec<K, V>>,
+    read: ReadValue<K, V, T>,
+}
+
+impl<K, V, T> WindowValues<K, V, T> {
+    pub(super) fn new(
+        hits: Vec<Hit>,
+        backward: bool,
+        codec: Arc<Codec<K, V>>,
+        read: ReadValue<K, V, T>,
+    ) -> Self {
+        WindowValues { hits: hits.into_iter(), backward, codec, read }
+    }
 }
 
 impl<K, V, T> Iterator for WindowValues<K, V, T> {
@@ -214,9 +222,20 @@ impl<K, V, T> Iterator for WindowValues<K, V, T> {
 /// Values of several keys with their windows: an iterator that owns its snapshot.
 pub struct WindowEntries<K, V, T = V> {
     hits: KeyedHits,
-    codec: Rc<Codec<K, V>>,
+    codec: Arc<Codec<K, V>>,
     size: i64,
-    read: Read<K, V, T>,
+    read: ReadValue<K, V, T>,
+}
+
+impl<K, V, T> WindowEntries<K, V, T> {
+    pub(super) fn new(
+        hits: KeyedHits,
+        codec: Arc<Codec<K, V>>,
+        size: i64,
+        read: ReadValue<K, V, T>,
+    ) -> Self {
+        WindowEntries { hits, codec, size, read }
+    }
 }
 
 impl<K: 'static, V: 'static, T> Iterator for WindowEntries<K, V, T> {

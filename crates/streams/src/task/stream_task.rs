@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::handlers::{DeadLetter, ErrorPolicy};
 use crate::processor::{Elapsed, Failure, Punctuate, PunctuationType, TaskContext, TaskId};
 use crate::record::RecordMetadata;
-use crate::state::{GlobalStores, LogRecord, StoreBudget, StoreSet, TaskBackends};
+use crate::state::{GlobalStores, LogRecord, PartitionReader, StoreBudget, StoreSet, TaskBackends};
 use crate::topology::erased::{Close, Fault, catch_panic};
 use crate::topology::{ChangelogTopic, TaskNodes, Topology};
 use kstreams_protocol::batch::RecordReader;
@@ -142,6 +142,11 @@ impl StreamTask {
 
     pub(crate) fn stores(&self) -> &StoreSet {
         &self.stores
+    }
+
+    /// What other threads may read of its stores.
+    pub(crate) fn readers(&mut self) -> Result<Vec<(Arc<str>, PartitionReader)>> {
+        self.stores.readers()
     }
 
     pub(crate) fn context(&self) -> &Rc<TaskContext> {

@@ -4,6 +4,7 @@ use crate::config::Settings;
 use crate::processor::TaskId;
 use crate::runtime::clock::{Clock, Now};
 use crate::runtime::cluster::{Cluster, Instance, Limits};
+use crate::runtime::queries::Queries;
 use crate::runtime::thread::{StreamThread, Turn};
 use crate::state::{GlobalStores, StateDirectory};
 use crate::topology::Topology;
@@ -45,7 +46,12 @@ impl Process {
         let process = directory.process_id();
         let (topology, directory) = (topology.clone(), Some(directory));
         let globals = Arc::new(GlobalStores::new(&topology.graph().globals));
-        let instance = Instance { topology, directory, process, limits, globals };
+        let queries = Queries::new(
+            topology.clone(),
+            cluster.settings.application_id.clone(),
+            cluster.settings.stream_threads,
+        );
+        let instance = Instance { topology, directory, process, limits, globals, queries };
         let threads = (0..*stream_threads).map(|index| {
             let (client, driver) =
                 cluster.stepped_client("simulated", seed + index as u64).expect("a client");

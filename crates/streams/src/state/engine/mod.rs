@@ -2,6 +2,7 @@
 
 mod disk;
 mod memory;
+mod sorted_map;
 
 use crate::error::Result;
 use byteview::ByteView;
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-pub(crate) use self::disk::DiskBackend;
+pub(crate) use self::disk::{DiskBackend, forget as forget_directory};
 pub(crate) use self::memory::MemoryBackend;
 
 /// A range of keys in byte order.
@@ -23,7 +24,7 @@ pub(crate) enum Direction {
 }
 
 /// Entries of an engine: a snapshot that owns what it needs.
-pub(crate) type EngineEntries = Box<dyn Iterator<Item = Result<(ByteView, ByteView)>>>;
+pub(crate) type EngineEntries = Box<dyn Iterator<Item = Result<(ByteView, ByteView)>> + Send>;
 
 /// The committed content of one store.
 pub(crate) trait Engine: Send {
@@ -36,6 +37,18 @@ pub(crate) trait Engine: Send {
 
     /// Whether there are none, for certain.
     fn is_empty(&self) -> Result<bool>;
+}
+
+/// What the last commit left in one store, for other threads than the task's.
+pub(crate) trait CommittedStore: Send + Sync {
+    /// The store at this moment. It never waits for the task, and the task never for it.
+    fn snapshot(&self) -> Result<Box<dyn StoreSnapshot>>;
+}
+
+/// One store at one moment.
+pub(crate) trait StoreSnapshot: Engine {
+    /// An offset of the same commit.
+    fn offset(&self, name: &str) -> Result<Option<i64>>;
 }
 
 /// One change of a store; `None` deletes.
@@ -62,6 +75,9 @@ impl CommitBatch {
 pub(crate) trait Backend: Send {
     /// The engine of a store; made if there is none.
     fn engine(&mut self, store: &str) -> Result<Box<dyn Engine>>;
+
+    /// The committed content of a store, for other threads.
+    fn committed_store(&mut self, store: &str) -> Result<Arc<dyn CommittedStore>>;
 
     /// The offsets of the last commit.
     fn offsets(&self) -> Result<BTreeMap<Arc<str>, i64>>;

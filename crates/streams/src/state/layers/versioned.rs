@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::record::Headers;
 use crate::state::engine::Engine;
 use crate::state::kind::StoreKind;
+pub(crate) use crate::state::layout::versioned_row::VersionBytes;
 use crate::state::layout::versioned_row::{Found, SegmentRow, bounds, split_latest, write_latest};
 use crate::state::spec::StoreSpec;
 use byteview::ByteView;
@@ -67,15 +68,6 @@ pub(crate) trait VersionedRows {
     fn put_row(&mut self, segment: i64, key: &[u8], row: Option<ByteView>);
 }
 
-/// A version of a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct VersionBytes {
-    pub(crate) value: ByteView,
-    pub(crate) from: i64,
-    /// `None`: it is the latest.
-    pub(crate) to: Option<i64>,
-}
-
 /// The steps of reading and writing.
 pub(crate) struct Versions<'a, R> {
     pub(crate) rows: &'a mut R,
@@ -118,6 +110,19 @@ impl<R: VersionedRows> Versions<'_, R> {
             return Ok(value.map(|value| VersionBytes { value, from, to: Some(to) }));
         }
         Ok(None)
+    }
+
+    /// All values that were valid at some time from `from` to `to`, both inclusive, newest first.
+    pub(crate) fn between(&mut self, key: &[u8], from: i64, to: i64) -> Result<Vec<VersionBytes>> {
+        let latest = self.latest(key)?.filter(|latest| latest.from <= to);
+        let mut found: Vec<VersionBytes> = latest.into_iter().collect();
+        for segment in self.segments_from(from) {
+            let Some(row) = self.segment_row(segment, key)? else { continue };
+            found.extend(row.values().filter(|version| {
+                version.from <= to && version.to.is_none_or(|ended| ended > from)
+            }));
+        }
+        Ok(found)
     }
 
     /// The segments that may hold what was valid at a time, newest first.
@@ -371,6 +376,33 @@ impl VersionedLayers {
             dropped_before: 0,
             expired: 0,
         })
+    }
+
+    /// What a commit left, for reads only.
+    pub(crate) fn committed(
+        settings: VersionedSettings,
+        engine: Box<dyn Engine>,
+        clock: StoreClock,
+    ) -> Self {
+        let buffer = WriteBuffer::new(Budget::new(0), false);
+        VersionedLayers {
+            settings,
+            clock,
+            changelog: None,
+            rows: BufferedRows { buffer, engine, scratch: Vec::new() },
+            dropped_before: 0,
+            expired: 0,
+        }
+    }
+
+    /// The values of a key that were valid at some time of a span, newest first.
+    pub(crate) fn get_between(
+        &mut self,
+        key: &[u8],
+        from: i64,
+        to: i64,
+    ) -> Result<Vec<VersionBytes>> {
+        self.versions().between(key, from, to)
     }
 
     fn versions(&mut self) -> Versions<'_, BufferedRows> {

@@ -11,7 +11,7 @@ pub(in crate::state) use self::reads::Order;
 pub(crate) use self::reads::{Hit, KeyedHits, TimeSpan};
 pub(crate) use self::settings::{StoreClock, WindowSettings};
 
-use super::budget::StoreBudget;
+use super::budget::{Budget, StoreBudget};
 use super::changelog::{Changelog, LogMode, LogRecord};
 use super::recent::{Put, Recent};
 use super::record_cache::{Flushed, RecordCache};
@@ -114,6 +114,33 @@ impl WindowLayers {
             layers.warm_up()?;
         }
         Ok(layers)
+    }
+
+    /// What a commit left, for reads only: nothing is in memory.
+    pub(crate) fn committed(
+        settings: WindowSettings,
+        engine: Box<dyn Engine>,
+        clock: StoreClock,
+    ) -> Self {
+        let nothing = || Budget::new(0);
+        WindowLayers {
+            settings,
+            clock,
+            cache: None,
+            changelog: None,
+            recent: Recent::new(settings.chunk),
+            // No committed row is later.
+            complete_from: clock.observed.saturating_add(1),
+            engine,
+            budget: StoreBudget { record_cache: nothing(), read_cache: nothing() },
+            taken: 0,
+            dropped_before: 0,
+            forgotten_to: 0,
+            expired: 0,
+            scratch: Vec::new(),
+            listener: None,
+            sends_old_values: false,
+        }
     }
 
     /// Reads what the store still shows, if it is little: the first look-ups are about that.

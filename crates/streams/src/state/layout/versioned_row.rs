@@ -34,6 +34,15 @@ struct Version {
     value: Option<ByteView>,
 }
 
+/// A value and the span in which it is valid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VersionBytes {
+    pub(crate) value: ByteView,
+    pub(crate) from: i64,
+    /// `None`: it is the latest.
+    pub(crate) to: Option<i64>,
+}
+
 /// A version that was looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::state) struct Found {
@@ -115,6 +124,15 @@ impl SegmentRow {
         let newer = index.checked_sub(1).and_then(|newer| self.versions.get(newer));
         let to = newer.map_or(self.next, |newer| newer.timestamp);
         Some(Found { index, from: version.timestamp, to, value: version.value.clone() })
+    }
+
+    /// The values with the spans of their validity, newest first.
+    pub(in crate::state) fn values(&self) -> impl Iterator<Item = VersionBytes> + use<'_> {
+        let ends = std::iter::once(self.next).chain(self.versions.iter().map(|v| v.timestamp));
+        self.versions.iter().zip(ends).filter_map(|(version, end)| {
+            let value = version.value.clone()?;
+            Some(VersionBytes { value, from: version.timestamp, to: Some(end) })
+        })
     }
 
     /// Adds a version behind all that are there, valid from `from` to `to`. A gap before it becomes a tombstone.

@@ -88,7 +88,36 @@ fn windows(seed: u64, read_cache: usize, in_memory: bool, caching: bool) {
         now.retain(|(_, start), _| *start >= *observed - RETENTION);
         let context = format!("seed {seed} step {step} cache {read_cache} memory {in_memory}");
         check_windows(&bench, now, &mut random, time, &context);
+        check_committed_windows(&mut bench, &model.committed.0, &mut random, time, &context);
     }
+}
+
+/// Other threads see the last commit.
+fn check_committed_windows(
+    bench: &mut Bench<WindowStore<String, String>>,
+    committed: &BTreeMap<(String, i64), String>,
+    random: &mut Random,
+    time: i64,
+    context: &str,
+) {
+    let (store, key) = (bench.read_only(), random.key());
+    let from = (time - random.below(200_000) as i64).max(0);
+    let to = from + random.below(100_000) as i64;
+    let found = store.fetch_range(&key, from..=to).expect("a range");
+    let found: Vec<_> = found.map(|entry| entry.expect("an entry")).collect();
+    let expected: Vec<_> = committed
+        .range((key.clone(), from)..=(key.clone(), to))
+        .map(|((_, start), value)| (*start, value.clone()))
+        .collect();
+    assert_eq!(found, expected, "committed, {context}");
+    let at = from / 1_000 * 1_000;
+    let one = store.fetch(&key, at).expect("a value");
+    assert_eq!(one.as_ref(), committed.get(&(key, at)), "committed, {context}");
+    let all = store.all().expect("all").map(|entry| entry.expect("an entry"));
+    let mut all: Vec<_> = all.map(|(key, value)| ((key.key, key.window.start), value)).collect();
+    all.sort();
+    let expected: Vec<_> = committed.clone().into_iter().collect();
+    assert_eq!(all, expected, "committed, {context}");
 }
 
 fn check_windows(
@@ -202,6 +231,17 @@ fn sessions(seed: u64, read_cache: usize, in_memory: bool, caching: bool) {
         let mut found_in_order = found;
         found_in_order.sort_by_key(by_end);
         assert_eq!(found_in_order, expected, "{context}");
+
+        // Other threads see the last commit.
+        let found = bench.read_only().find_sessions(&key, from, latest).expect("finds");
+        let mut found: Vec<_> = found.map(|entry| entry.expect("an entry")).collect();
+        found.sort_by_key(by_end);
+        let committed = model.committed.0.iter();
+        let expected: Vec<_> = committed
+            .filter(|((other, end, start), _)| *other == key && *end >= from && *start <= latest)
+            .map(|((_, end, start), value)| (Window::new(*start, *end), value.clone()))
+            .collect();
+        assert_eq!(found, expected, "committed, {context}");
     }
 }
 
@@ -260,5 +300,12 @@ fn versions(seed: u64, read_cache: usize) {
             last.and_then(|(_, v): (_, &Option<String>)| v.clone()),
             "seed {seed} step {step}"
         );
+
+        // Other threads see the last commit.
+        let at = committed_time - random.below(HISTORY as u64) as i64;
+        let found = bench.read_only().get_as_of(&key, at).expect("gets").map(|found| found.value);
+        let before = committed.range((key.clone(), i64::MIN)..=(key.clone(), at)).next_back();
+        let expected = before.and_then(|(_, value): (_, &Option<String>)| value.clone());
+        assert_eq!(found, expected, "committed, seed {seed} step {step}: {key} at {at}");
     }
 }

@@ -6,6 +6,7 @@ mod exactly_once;
 mod faults;
 mod group;
 mod moves;
+mod queries;
 mod restarts;
 mod restore;
 mod scenarios;

@@ -31,7 +31,7 @@ pub(crate) struct TimeSpan {
 }
 
 /// Rows of several keys.
-pub(crate) type KeyedHits = Box<dyn Iterator<Item = Result<(ByteView, Hit)>>>;
+pub(crate) type KeyedHits = Box<dyn Iterator<Item = Result<(ByteView, Hit)>> + Send>;
 
 /// In which order rows of several keys come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,233 @@
+//! Stores read by threads of the user's own while the application runs, moves, fails and closes.
+
+use super::app::{config, start};
+use crate::kafka::{Kafka, PATIENCE, unique};
+use kstreams::prelude::*;
+use kstreams::runtime::{
+    FailureReason, HostInfo, KeyQuery, Position, RangeQuery, StateQueryRequest,
+};
+use kstreams_client::{Clock, SystemClock};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const PARTITIONS: i32 = 4;
+
+fn counts() -> StoreToken<KeyValueStore<String, i64>> {
+    Stores::key_value("counts")
+}
+
+/// Asks again until the answer is `Some`.
+fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let clock = SystemClock::new();
+    let end = clock.now() + PATIENCE;
+    loop {
+        if let Some(found) = ask() {
+            return found;
+        }
+        assert!(clock.now() < end, "no {what} after {PATIENCE:?}");
+        std::thread::yield_now();
+    }
+}
+
+fn numbered(from: usize, to: usize) -> impl Iterator<Item = (String, String)> {
+    (from..to).map(|number| (format!("k{}", number % 100), number.to_string()))
+}
+
+/// All that a local store has, added up.
+fn total(store: &ReadOnlyKeyValueStore<String, i64>) -> Result<i64> {
+    store.all()?.map(|entry| entry.map(|(_, count)| count)).sum()
+}
+
+/// P89: unknown, starting, moved and stopped are different errors; a handle goes on through a rebalance; both versions of queries
+/// and the owners of keys.
+#[test]
+fn p89_each_reason_has_its_error() {
+    let mut kafka = Kafka::shared();
+    let (input, output) = (kafka.topic("in", PARTITIONS), kafka.topic("out", PARTITIONS));
+    let dir = tempfile::tempdir().expect("a directory");
+    let application = unique("queried");
+    kafka.write(&input, PARTITIONS, numbered(0, 1_000));
+    let at = |name: &str, port: u16| {
+        config(&application, &kafka.bootstrap, &dir.path().join(name))
+            .set("application.server", format!("{name}.example:{port}"))
+            .expect("a setting")
+    };
+    let topology = || super::counts(&input, &output);
+    let app = KafkaStreams::start(topology(), at("first", 1)).expect("starts");
+    let unknown = app.store(&Stores::key_value::<String, i64>("count")).expect_err("unknown");
+    assert_eq!(unknown.kind(), ErrorKind::UnknownStore);
+    assert!(unknown.to_string().contains("it has counts"), "{unknown}");
+    let store = app.store(&counts()).expect("a handle");
+    // (a) Until the first task runs.
+    assert_eq!(total(&store).expect_err("too early").kind(), ErrorKind::Starting);
+    eventually("counts", || total(&store).ok().filter(|total| *total == 1_000));
+    assert_eq!(store.get(&"k7".to_string()).expect("a look"), Some(10));
+    assert_eq!(store.get(&"nobody".to_string()).expect("a look"), None);
+
+    let bound = |offset| Position::of(&input, 0, offset);
+    let request = StateQueryRequest::in_store(&counts()).with_query(RangeQuery::with_no_bounds());
+    let answer = app.query(&request.clone().with_position_bound(bound(0))).expect("answers");
+    assert_eq!(answer.partition_results().len(), PARTITIONS as usize);
+    let reached = answer.position().offset(&input, 0).expect("an input");
+    let entries = answer.into_partition_results().into_values();
+    let sum: i64 = entries
+        .flat_map(|partition| partition.result().expect("entries"))
+        .map(|entry| entry.expect("an entry").1)
+        .sum();
+    assert_eq!(sum, 1_000);
+    let request = request.with_partitions([0, 9]).with_position_bound(bound(reached + 1));
+    let answers = app.query(&request).expect("answers").into_partition_results();
+    assert_eq!(answers[&0].failure_reason(), Some(FailureReason::NotUpToBound));
+    assert_eq!(answers[&9].failure_reason(), Some(FailureReason::DoesNotExist));
+
+    // (b) A second instance takes half of the partitions.
+    let second = start(topology(), at("second", 2));
+    let elsewhere = HostInfo { host: "second.example".into(), port: 2 };
+    let moved = eventually("moved key", || {
+        (0..100).map(|number| format!("k{number}")).find(|key| {
+            let error = store.get(key).err();
+            error.is_some_and(|error| {
+                let kind = error.kind();
+                assert!(matches!(kind, ErrorKind::Moved | ErrorKind::Rebalancing), "{error}");
+                kind == ErrorKind::Moved && error.to_string().contains("second.example:2")
+            })
+        })
+    });
+    let owner = app.key_owner(&counts(), moved.as_str()).expect("an owner");
+    assert_eq!((owner.is_local, owner.host.as_ref()), (false, Some(&elsewhere)));
+    let other = second.store(&counts()).expect("a handle");
+    assert_eq!(eventually("value", || other.get(&moved).ok().flatten()), 10);
+    let pinned = store.clone().partition(owner.partition);
+    assert_eq!(pinned.get(&moved).expect_err("moved").kind(), ErrorKind::Moved);
+    let request = StateQueryRequest::in_store(&counts())
+        .with_query(KeyQuery::with_key(moved.clone()))
+        .with_partitions([owner.partition]);
+    let answer = app.query(&request).expect("answers").only_partition_result().expect("one");
+    assert_eq!(answer.failure_reason(), Some(FailureReason::NotPresent));
+    let hosts = eventually("metadata", || {
+        let hosts = second.metadata_for_store("counts");
+        (hosts.len() == 2).then(|| hosts.into_iter().map(|host| host.host).collect::<BTreeSet<_>>())
+    });
+    assert!(hosts.contains(&elsewhere), "{hosts:?}");
+    assert_eq!(app.thread_metadata().len(), 1);
+
+    // What moved comes back, and the old handles see it.
+    second.close(PATIENCE).expect("closes");
+    assert_eq!(other.get(&moved).expect_err("closed").kind(), ErrorKind::Stopped);
+    assert_eq!(eventually("value", || pinned.get(&moved).ok().flatten()), 10);
+    eventually("counts", || total(&store).ok().filter(|total| *total == 1_000));
+    // (d) Closed.
+    app.close(PATIENCE).expect("closes");
+    let error = total(&store).expect_err("closed");
+    assert_eq!(error.kind(), ErrorKind::Stopped);
+    assert_eq!(app.query(&request).expect_err("closed").kind(), ErrorKind::Stopped);
+}
+
+/// P91: with exactly once, what is processed and not committed is not seen, nor is what a crash undoes. The records of one turn are
+/// held back until the gate opens: only then does the transaction commit.
+#[test]
+fn p91_queries_see_committed_values_only() {
+    for in_memory in [false, true] {
+        let mut kafka = Kafka::shared();
+        let input = kafka.topic("in", 1);
+        let token = counts();
+        let token = if in_memory { token.in_memory() } else { token };
+        let seen = std::sync::Arc::new((AtomicBool::new(false), AtomicBool::new(false)));
+        let gate = seen.clone();
+        let builder = StreamsBuilder::new();
+        let _ = builder.stream(input.as_str(), Consumed::<String, String>::new()).process(
+            move |ctx| Ok(Gated { counts: ctx.store(&token)?, gate: gate.clone() }),
+            Processed::named("gated").store(&token),
+        );
+        let dir = tempfile::tempdir().expect("a directory");
+        let settings = config(&unique("gated"), &kafka.bootstrap, dir.path()).exactly_once();
+        let app = start(builder.build().expect("builds"), settings);
+        let store = app.store(&token).expect("a handle");
+        let key = "a".to_string();
+        kafka.write(&input, 1, [("a", "1")]);
+        eventually("the first value", || store.get(&key).expect("a look").filter(|one| *one == 1));
+        // Written to the store, and the processor waits.
+        kafka.write(&input, 1, [("a", "2"), ("gate", "0")]);
+        eventually("the gate", || seen.0.load(Ordering::SeqCst).then_some(()));
+        assert_eq!(store.get(&key).expect("a look"), Some(1));
+        let all: Vec<_> = store.all().expect("all").map(|e| e.expect("one")).collect();
+        assert_eq!(all, [(key.clone(), 1)]);
+        seen.1.store(true, Ordering::SeqCst);
+        eventually("the second value", || store.get(&key).expect("a look").filter(|two| *two == 2));
+        app.close(PATIENCE).expect("closes");
+    }
+}
+
+struct Gated {
+    counts: KeyValueStore<String, i64>,
+    gate: std::sync::Arc<(AtomicBool, AtomicBool)>,
+}
+
+impl Processor for Gated {
+    type In = (String, String);
+    type Out = (String, i64);
+
+    fn process(&mut self, record: Record<String, String>, _: &mut Context<Self>) -> ProcessResult {
+        if record.key == "gate" {
+            self.gate.0.store(true, Ordering::SeqCst);
+            while !self.gate.1.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            return Ok(());
+        }
+        self.counts.put(&record.key, Some(&record.value.parse()?))?;
+        Ok(())
+    }
+}
+
+/// Eight threads ask while a million records change the store: no error, no value that goes back, on disk and in memory.
+#[test]
+fn eight_threads_query_while_the_store_changes() {
+    let mut kafka = Kafka::shared();
+    let input = kafka.topic("in", PARTITIONS);
+    kafka.write(&input, PARTITIONS, numbered(0, 100));
+    let builder = StreamsBuilder::new();
+    let _ = builder
+        .stream(input.as_str(), Consumed::<String, String>::new())
+        .group_by_key(Grouped::new())
+        .count(Materialized::named("counts"));
+    let dir = tempfile::tempdir().expect("a directory");
+    let app = start(
+        builder.build().expect("builds"),
+        config(&unique("asked"), &kafka.bootstrap, dir.path()),
+    );
+    let store = app.store(&counts()).expect("a handle");
+    eventually("counts", || total(&store).ok().filter(|total| *total == 100));
+    let done = AtomicBool::new(false);
+    let asked: usize = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|thread| {
+                let (store, done) = (store.clone(), &done);
+                scope.spawn(move || {
+                    let (mut asked, mut last) = (0, [0; 100]);
+                    while !done.load(Ordering::Relaxed) {
+                        let number = (asked * 7 + thread) % 100;
+                        let count = store.get(&format!("k{number}")).expect("a look");
+                        let count = count.expect("a count");
+                        assert!(count >= last[number], "{count} after {}", last[number]);
+                        last[number] = count;
+                        asked += 1;
+                        if asked % 1_000 == 0 {
+                            total(&store).expect("a walk");
+                        }
+                    }
+                    asked
+                })
+            })
+            .collect();
+        for round in 1..10 {
+            kafka.write(&input, PARTITIONS, numbered(round * 20_000, (round + 1) * 20_000));
+        }
+        eventually("counts", || total(&store).ok().filter(|total| *total == 180_100));
+        done.store(true, Ordering::Relaxed);
+        threads.into_iter().map(|thread| thread.join().expect("no error")).sum()
+    });
+    assert!(asked > 8);
+    app.close(Duration::from_secs(60)).expect("closes");
+}
