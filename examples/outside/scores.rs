@@ -16,10 +16,16 @@ pub(crate) fn bonuses() -> StoreToken<KeyValueStore<String, i64>> {
     Stores::key_value::<String, i64>("bonuses")
 }
 
-/// Adds up points by player. `bonus_updates` is the topic by which other threads change bonuses; every `round` all scores are
+/// Adds up points by player. `bonus_updates` is the topic by which other threads change bonuses; once a `round` all scores are
 /// halved.
-pub(crate) fn topology(points: &str, bonus_updates: &str, round: Duration) -> Result<Topology> {
-    let (scores, bonuses) = (scores(), bonuses());
+pub(crate) fn topology(
+    points: &str,
+    bonus_updates: &str,
+    scores: &StoreToken<TimestampedKeyValueStore<String, Score>>,
+    bonuses: &StoreToken<KeyValueStore<String, i64>>,
+    round: Duration,
+) -> Result<Topology> {
+    let (scores, bonuses) = (*scores, *bonuses);
     let builder = StreamsBuilder::new();
     builder.store_writer(&bonuses, bonus_updates);
     let points = builder.stream(points, Consumed::<String, i64>::new()).process_values(
@@ -71,11 +77,17 @@ impl Processor for Decay {
 
     fn init(&mut self, ctx: &mut Context<Self>) -> ProcessResult {
         let (chunk, wall_clock) = (Chunk::default(), PunctuationType::WallClockTime);
-        ctx.schedule_chunked(&self.scores, self.round, wall_clock, chunk, |decay, now, entry, _| {
-            let (player, (score, _)) = entry;
-            let half = score.map(|score| score / 2).filter(|half| *half > 0);
-            Ok(decay.scores.put(&player, half.map(Some).as_ref().map(|score| (score, now)))?)
-        });
+        ctx.schedule_chunked(
+            &self.scores,
+            self.round,
+            wall_clock,
+            chunk,
+            |decay, now, entry, _| {
+                let (player, (score, _)) = entry;
+                let half = score.map(|score| score / 2).filter(|half| *half > 0);
+                Ok(decay.scores.put(&player, half.map(Some).as_ref().map(|score| (score, now)))?)
+            },
+        );
         Ok(())
     }
 

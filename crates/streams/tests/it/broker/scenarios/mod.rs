@@ -2,6 +2,7 @@
 //! middle, exactly once.
 
 mod ledger;
+mod outside;
 mod rooms;
 mod sweep;
 
@@ -31,6 +32,7 @@ fn the_scenario_process() {
         ("ledger", [commands, events, rejections]) => {
             ledger::topology(commands, events, rejections)
         }
+        ("outside", [points, bonus_updates]) => outside::topology(points, bonus_updates),
         ("sweep", [messages]) => sweep::topology(messages, &var("ARGUMENT")),
         other => panic!("no scenario {other:?}"),
     };
