@@ -254,6 +254,51 @@ fn p96_what_a_broker_refuses_is_an_error_behind_everything_before_it() {
     assert!(error.starts_with(&text) && error.contains("offset 13"), "{error}");
 }
 
+/// Wants everything written in the end, and counts how often it said so.
+struct Insist(Arc<AtomicUsize>);
+
+impl ProductionHandler for Insist {
+    fn handle(&self, _: &FailedWrite<'_>, _: &BoxError) -> ProductionResponse {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        ProductionResponse::retry()
+    }
+}
+
+/// P96: what a broker refuses may be taken later, once somebody has changed the topic.
+#[test]
+fn p96_what_a_broker_refuses_is_written_again_if_the_handler_says_so() {
+    let mut kafka = Kafka::shared();
+    let (input, output) = (kafka.topic("in", 1), unique("small"));
+    let small = NewTopic::new(output.as_str(), 1).config("max.message.bytes", "2000");
+    for made in
+        kafka.client().create_topics(vec![small]).wait(PATIENCE).expect("created").into_values()
+    {
+        made.expect("created");
+    }
+    kafka.write(&input, 1, [("a", "10"), ("b", "4000"), ("c", "10")]);
+    let builder = StreamsBuilder::new();
+    builder
+        .stream(input.as_str(), Consumed::<String, String>::new())
+        .try_map_values(|length| Ok("x".repeat(length.parse()?)))
+        .to(output.as_str(), Produced::<String, String>::new());
+    let dir = tempfile::tempdir().expect("a directory");
+    let asked = Arc::new(AtomicUsize::new(0));
+    let settings = config(&unique("insists"), &kafka.bootstrap, dir.path()).exactly_once();
+    let settings = settings.production_handler(Insist(asked.clone()));
+    let settings = settings.set("retry.backoff.ms", "10").expect("a setting");
+    let running = start(builder.build().expect("builds"), settings);
+    while asked.load(Ordering::SeqCst) < 3 {
+        assert!(!running.state().is_terminal());
+        kafka.pause(Duration::from_millis(10));
+    }
+    let larger = [("max.message.bytes".to_string(), "100000".to_string())].into();
+    let altered = [(output.as_str().into(), larger)].into();
+    kafka.client().alter_configs(altered).wait(PATIENCE).expect("altered");
+    let read = kafka.read_until(&output, 1, |read| read.len() >= 3);
+    assert_eq!(read.iter().map(|read| read.key.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+    running.close(PATIENCE).expect("closes");
+}
+
 #[test]
 fn a_topic_for_dead_letters_that_does_not_exist_is_named() {
     let mut kafka = Kafka::shared();
