@@ -4,7 +4,7 @@ use super::app::{config, start};
 use crate::kafka::{Kafka, PATIENCE, unique};
 use kstreams::prelude::*;
 use kstreams::runtime::{
-    FailureReason, HostInfo, KeyQuery, Position, RangeQuery, StateQueryRequest,
+    FailureReason, HostInfo, KeyQuery, Position, RangeQuery, StateQueryRequest, ThreadResponse,
 };
 use kstreams_client::{Clock, SystemClock};
 use std::collections::BTreeSet;
@@ -230,4 +230,164 @@ fn eight_threads_query_while_the_store_changes() {
     });
     assert!(asked > 8);
     app.close(Duration::from_secs(60)).expect("closes");
+}
+
+/// P89: (c) a thread fails and is replaced. The handle says so meanwhile, and then goes on.
+#[test]
+fn p89_a_handle_outlives_its_thread() {
+    let mut kafka = Kafka::shared();
+    let input = kafka.topic("in", 1);
+    let token = counts();
+    let failed = std::sync::Arc::new(AtomicBool::new(false));
+    let (fails, builder) = (failed.clone(), StreamsBuilder::new());
+    let _ = builder.stream(input.as_str(), Consumed::<String, String>::new()).process(
+        move |ctx| Ok(Failing { counts: ctx.store(&token)?, failed: fails.clone() }),
+        Processed::named("failing").store(&token),
+    );
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = config(&unique("replaced"), &kafka.bootstrap, dir.path());
+    let app = KafkaStreams::builder(builder.build().expect("builds"), settings)
+        .on_uncaught(|_| ThreadResponse::ReplaceThread)
+        .start()
+        .expect("starts");
+    let store = app.store(&token).expect("a handle");
+    let key = "a".to_string();
+    kafka.write(&input, 1, [("a", "1")]);
+    eventually("the first value", || store.get(&key).ok().flatten().filter(|one| *one == 1));
+    // An iterator of the thread that goes.
+    let entries = store.all().expect("all");
+    kafka.write(&input, 1, [("fail", "0"), ("a", "2")]);
+    let after = eventually("the second value", || match store.get(&key) {
+        Ok(value) => value.filter(|value| *value != 1),
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::Rebalancing, "{error}");
+            None
+        }
+    });
+    assert_eq!(after, 2);
+    assert!(failed.load(Ordering::SeqCst));
+    assert_eq!(entries.map(|entry| entry.expect("an entry").1).collect::<Vec<_>>(), [1]);
+    app.close(PATIENCE).expect("closes");
+}
+
+/// Fails at the first record that asks for it.
+struct Failing {
+    counts: KeyValueStore<String, i64>,
+    failed: std::sync::Arc<AtomicBool>,
+}
+
+impl Processor for Failing {
+    type In = (String, String);
+    type Out = (String, i64);
+
+    fn process(&mut self, record: Record<String, String>, _: &mut Context<Self>) -> ProcessResult {
+        if record.key == "fail" && !self.failed.swap(true, Ordering::SeqCst) {
+            return Err("not this time".into());
+        }
+        self.counts.put(&record.key, Some(&record.value.parse()?))?;
+        Ok(())
+    }
+}
+
+/// Not for every run: how long processing pauses, at most, with and without eight threads that ask. `KSTREAMS_QUERY_SECONDS` is how
+/// long each takes (60).
+#[test]
+#[ignore = "a measurement"]
+fn pauses_of_processing() {
+    let seconds = std::env::var("KSTREAMS_QUERY_SECONDS");
+    let seconds = seconds.map_or(60, |seconds| seconds.parse().expect("a number"));
+    for in_memory in [false, true] {
+        for threads in [0, 8] {
+            measure(in_memory, threads, Duration::from_secs(seconds));
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "a measurement")]
+fn measure(in_memory: bool, threads: usize, time: Duration) {
+    let mut kafka = Kafka::shared();
+    let input = kafka.topic("in", 1);
+    let token = if in_memory { counts().in_memory() } else { counts() };
+    let progress = std::sync::Arc::new(Progress::default());
+    let (seen, builder) = (progress.clone(), StreamsBuilder::new());
+    let _ = builder.stream(input.as_str(), Consumed::<String, String>::new()).process(
+        move |ctx| {
+            let (counts, clock) = (ctx.store(&token)?, SystemClock::new());
+            let last = clock.now();
+            Ok(Watched { counts, progress: seen.clone(), clock, last })
+        },
+        Processed::named("watched").store(&token),
+    );
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = config(&unique("watched"), &kafka.bootstrap, dir.path());
+    let app = start(builder.build().expect("builds"), settings);
+    let store = app.store(&token).expect("a handle");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let asking: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (store, done) = (store.clone(), &done);
+                scope.spawn(move || {
+                    let mut asked = 0u64;
+                    while !done.load(Ordering::Relaxed) {
+                        let key = format!("k{}", (asked * 7 + thread as u64) % 10_000);
+                        store.get(&key).expect("a look");
+                        asked += 1;
+                        if asked.is_multiple_of(10_000) {
+                            store.all().expect("all").for_each(|entry| drop(entry.expect("one")));
+                        }
+                    }
+                    asked
+                })
+            })
+            .collect();
+        let clock = SystemClock::new();
+        let (began, mut round) = (clock.now(), 0);
+        while clock.now() - began < time {
+            let records =
+                (0..20_000).map(|n| (format!("k{}", n % 10_000), (round + n).to_string()));
+            kafka.write(&input, 1, records);
+            round += 1;
+        }
+        done.store(true, Ordering::Relaxed);
+        let asked: u64 = asking.into_iter().map(|thread| thread.join().expect("no error")).sum();
+        println!(
+            "in memory {in_memory}, {threads} threads: {} records, {asked} queries, longest turn of a record {} us",
+            progress.records.load(Ordering::Relaxed),
+            progress.longest.load(Ordering::Relaxed)
+        );
+    });
+    app.close(PATIENCE).expect("closes");
+}
+
+/// What was processed, and the longest time between two records of a batch in microseconds.
+#[derive(Default)]
+struct Progress {
+    records: std::sync::atomic::AtomicU64,
+    longest: std::sync::atomic::AtomicU64,
+}
+
+struct Watched {
+    counts: KeyValueStore<String, i64>,
+    progress: std::sync::Arc<Progress>,
+    clock: SystemClock,
+    last: kstreams_client::Now,
+}
+
+impl Processor for Watched {
+    type In = (String, String);
+    type Out = (String, i64);
+
+    fn process(&mut self, record: Record<String, String>, _: &mut Context<Self>) -> ProcessResult {
+        let now = self.clock.now();
+        // The first record of a written batch waited for its writer.
+        let number: i64 = record.value.parse()?;
+        if !self.progress.records.fetch_add(1, Ordering::Relaxed).is_multiple_of(20_000) {
+            let pause = (now - self.last).as_micros() as u64;
+            self.progress.longest.fetch_max(pause, Ordering::Relaxed);
+        }
+        self.last = now;
+        self.counts.put(&record.key, Some(&number))?;
+        Ok(())
+    }
 }
