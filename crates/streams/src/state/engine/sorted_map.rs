@@ -10,7 +10,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 /// A leaf with more entries is cut in two.
-const LEAF_MAX: usize = 128;
+const LEAF_MAX: usize = 64;
 
 type Entry = (ByteView, ByteView);
 
