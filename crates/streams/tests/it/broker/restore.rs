@@ -193,6 +193,63 @@ fn stream_time_survives_a_restart() {
     assert_eq!(told, [b"1000", b"1000"]);
 }
 
+/// Says when it fires by stream time, and which time each record finds.
+struct Firing;
+
+impl Processor for Firing {
+    type In = (String, String);
+    type Out = (String, String);
+
+    fn init(&mut self, ctx: &mut Context<Self>) -> ProcessResult {
+        ctx.schedule(millis(100), PunctuationType::StreamTime, |_, now, ctx| {
+            ctx.forward(Record::new("timer".to_string(), format!("fired {now}"), now))
+        });
+        Ok(())
+    }
+
+    fn process(
+        &mut self,
+        record: Record<String, String>,
+        ctx: &mut Context<Self>,
+    ) -> ProcessResult {
+        let told = format!("{} at {}", record.value, ctx.stream_time());
+        ctx.forward(record.with_value(told))
+    }
+}
+
+/// P54: a punctuator goes by the time that the task had reached before the restart.
+#[test]
+fn p54_punctuators_go_on_by_the_time_of_before() {
+    let mut kafka = Kafka::shared();
+    let (input, output) = (kafka.topic("in", 1), kafka.topic("out", 1));
+    let app = unique("firing");
+    let topology = || {
+        let consumed = Consumed::<String, String>::new();
+        let consumed = consumed.timestamps(|record| record.value.parse().unwrap_or(-1));
+        let builder = StreamsBuilder::new();
+        builder
+            .stream(input.as_str(), consumed)
+            .process(|_| Ok(Firing), Processed::new())
+            .to(output.as_str(), Produced::new());
+        builder.build().expect("builds")
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let expected = [
+        ["1000 at 1000", "fired 1000", "1050 at 1050"].as_slice(),
+        &["fired 1050", "900 at 1050", "1100 at 1100", "fired 1100"],
+    ];
+    let mut all: Vec<&str> = Vec::new();
+    for (times, expected) in [["1000", "1050"], ["900", "1100"]].into_iter().zip(expected) {
+        kafka.write(&input, 1, times.map(|time| ("a", time)));
+        let running = start(topology(), config(&app, &kafka.bootstrap, dir.path()));
+        all.extend(expected);
+        let told = kafka.read_until(&output, 1, |read| read.len() >= all.len());
+        running.close(PATIENCE).expect("closes");
+        let told = told.iter().filter_map(|record| record.value.as_deref());
+        assert!(told.eq(all.iter().map(|text| text.as_bytes())), "{all:?}");
+    }
+}
+
 /// P48: a repartition topic is purged up to what is committed and never further.
 #[test]
 fn p48_repartition_topics_are_purged_behind_the_commit() {
