@@ -18,6 +18,7 @@ mod plan;
 mod session_windowed;
 mod store_writer;
 mod stream;
+mod stream_end;
 mod stream_global_joins;
 mod stream_joins;
 mod stream_stream_join;
@@ -42,6 +43,7 @@ pub use self::options::{
 };
 pub use self::session_windowed::SessionWindowedKStream;
 pub use self::stream::KStream;
+pub use self::stream_end::StreamEnd;
 pub use self::table::KTable;
 pub use self::time_windowed::{TimeWindowedKStream, WindowedBy};
 pub use self::windows::{

@@ -3,6 +3,7 @@
 use super::grouped::KGroupedStream;
 use super::options::{Grouped, Printed, Processed, Repartitioned};
 use super::plan::{Changes, PlanId, PlanKind, PlanRef, RepartitionOptions, prefix};
+use super::stream_end::StreamEnd;
 use crate::error::{BoxError, Result};
 use crate::operators;
 use crate::processor::{FixedKey, FixedKeyProcessor, InitContext, KeyOf, Processor, ValueOf};
@@ -286,20 +287,21 @@ impl<K: Clone + 'static, V: Clone + 'static> KStream<K, V> {
 
     /// Hands each record to `action`: the stream ends here.
     #[track_caller]
-    pub fn for_each(&self, action: impl Fn(K, V) + Send + Sync + 'static) {
+    pub fn for_each(&self, action: impl Fn(K, V) + Send + Sync + 'static) -> StreamEnd {
         self.try_for_each(move |key, value| {
             action(key, value);
             Ok(())
-        });
+        })
     }
 
     /// As [`Self::for_each`]; the closure may fail.
     #[track_caller]
-    pub fn try_for_each<F>(&self, action: F)
+    pub fn try_for_each<F>(&self, action: F) -> StreamEnd
     where
         F: Fn(K, V) -> Result<(), BoxError> + Send + Sync + 'static,
     {
-        let _: KStream<(), ()> = self.operator(prefix::FOR_EACH, operators::for_each(action));
+        let end: KStream<(), ()> = self.operator(prefix::FOR_EACH, operators::for_each(action));
+        StreamEnd::new(end.plan, end.node)
     }
 
     /// Prints each record: the stream ends here.
