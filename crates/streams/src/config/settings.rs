@@ -3,6 +3,7 @@
 use super::{Compatibility, OperatorRules, StreamsConfig, keys};
 use crate::error::{Error, Result};
 use crate::handlers::{ErrorPolicy, LogAndContinue, LogAndFail};
+use crate::processor::Application;
 use crate::state::{Budget, StoreBudget};
 use crate::task::{DefaultTimestamps, SourceSettings};
 use crate::topology::{AutoOffsetReset, check_name};
@@ -24,6 +25,8 @@ const EXACTLY_ONCE_COMMIT_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) application_id: Arc<str>,
+    /// What the tasks know of it all.
+    pub(crate) application: Arc<Application>,
     pub(crate) bootstrap_servers: Vec<String>,
     /// Host and port at which the instance can be asked.
     pub(crate) application_server: Option<(String, u16)>,
@@ -98,14 +101,22 @@ impl Settings {
             "exactly_once_v2" => Guarantee::ExactlyOnce,
             _ => Guarantee::AtLeastOnce,
         };
+        let application_id: Arc<str> = application_id.into();
+        let state_dir = config
+            .get("state.dir")
+            .map_or_else(|| std::env::temp_dir().join("kafka-streams"), PathBuf::from);
+        let application = Application {
+            id: application_id.clone(),
+            config: config.clone(),
+            state_dir: state_dir.join(&*application_id),
+        };
         Ok(Settings {
-            application_id: application_id.into(),
+            application_id,
+            application: Arc::new(application),
             bootstrap_servers: bootstrap(values.text("bootstrap.servers")?)?,
             application_server: config.get("application.server").map(server).transpose()?,
             client_id: config.get("client.id").map(str::to_string),
-            state_dir: config
-                .get("state.dir")
-                .map_or_else(|| std::env::temp_dir().join("kafka-streams"), PathBuf::from),
+            state_dir,
             stream_threads: values.size("num.stream.threads")?,
             guarantee,
             transaction_timeout: transaction_timeout(config)?,

@@ -1,5 +1,6 @@
 //! What nodes know while a record passes: the task they belong to, the record's place and time, and where to forward.
 
+use super::application::Application;
 use super::failures::{Failures, RawSource};
 use super::progress::Progress;
 use super::punctuation::{Cancellable, Punctuate, PunctuationType, Schedules, Timing};
@@ -13,6 +14,7 @@ use crate::state::{GlobalStores, StoreSet, StoreToken, StoreType, Walkable};
 use crate::topology::erased::{Fault, Output};
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +46,7 @@ pub(crate) struct RecordContext {
 /// What all nodes of one task share. Everything is on the task's thread, so cells are enough.
 #[derive(Debug)]
 pub(crate) struct TaskContext {
-    pub(crate) application_id: Arc<str>,
+    pub(crate) application: Arc<Application>,
     pub(crate) task_id: TaskId,
     pub(crate) rules: OperatorRules,
     /// How far in time the operators are that close something.
@@ -69,7 +71,7 @@ pub(crate) struct TaskContext {
 
 impl TaskContext {
     pub(crate) fn new(
-        application_id: Arc<str>,
+        application: Arc<Application>,
         task_id: TaskId,
         rules: OperatorRules,
         globals: Arc<GlobalStores>,
@@ -81,7 +83,7 @@ impl TaskContext {
             elapsed,
             failures: Failures::new(policy),
             is_walking: Cell::new(false),
-            application_id,
+            application,
             task_id,
             rules,
             progress: Progress::default(),
@@ -360,7 +362,22 @@ impl<'a, P: Processor + ?Sized> Context<'a, P> {
 
     /// The `application.id`.
     pub fn application_id(&self) -> &str {
-        &self.task.application_id
+        &self.task.application.id
+    }
+
+    /// A setting of the application: what was set, else its default; `None` for a key that does not exist or has neither.
+    pub fn app_config(&self, key: &str) -> Option<&str> {
+        self.task.application.config.get(key)
+    }
+
+    /// The directory of the task, `<state.dir>/<application.id>/<task>`, made if it is not there: a place for files of the
+    /// processor's own, except for the names `kstreams` and `rocksdb`. They stay when the task moves to another instance, and nobody
+    /// but the processor deletes them.
+    ///
+    /// # Errors
+    /// When the directory cannot be made.
+    pub fn state_dir(&self) -> Result<PathBuf> {
+        self.task.application.directory_of(self.task.task_id)
     }
 
     /// Calls `punctuator` again and again, with the time that has come, in milliseconds. By stream time it is called after the first
@@ -560,7 +577,20 @@ impl InitContext<'_> {
 
     /// The `application.id`.
     pub fn application_id(&self) -> &str {
-        &self.task.application_id
+        &self.task.application.id
+    }
+
+    /// As [`Context::app_config`].
+    pub fn app_config(&self, key: &str) -> Option<&str> {
+        self.task.application.config.get(key)
+    }
+
+    /// As [`Context::state_dir`].
+    ///
+    /// # Errors
+    /// When the directory cannot be made.
+    pub fn state_dir(&self) -> Result<PathBuf> {
+        self.task.application.directory_of(self.task.task_id)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The Processor API: user code that sees every record, keeps state, and decides where results go.
 
+mod application;
 mod context;
 mod failures;
 mod fixed_key;
@@ -12,6 +13,7 @@ mod walk;
 use crate::error::BoxError;
 use crate::record::Record;
 
+pub(crate) use self::application::Application;
 pub use self::context::{Context, InitContext, TaskId};
 pub(crate) use self::context::{RecordContext, TaskContext};
 pub(crate) use self::failures::{Failure, RawRecord, RawSource, Refusal, Settled, Unwritten};

@@ -4,6 +4,7 @@ use super::{TaskContext, TaskId};
 use crate::error::BoxError;
 use crate::record::RecordMetadata;
 use std::fmt;
+use std::path::PathBuf;
 
 /// Makes a new value for each change of a table (`KTable::transform_values`). Each task has an instance of its own.
 ///
@@ -96,7 +97,20 @@ impl<'a> ValueContext<'a> {
 
     /// The `application.id`.
     pub fn application_id(&self) -> &str {
-        &self.0.application_id
+        &self.0.application.id
+    }
+
+    /// As [`Context::app_config`].
+    pub fn app_config(&self, key: &str) -> Option<&str> {
+        self.0.application.config.get(key)
+    }
+
+    /// As [`Context::state_dir`].
+    ///
+    /// # Errors
+    /// When the directory cannot be made.
+    pub fn state_dir(&self) -> crate::error::Result<PathBuf> {
+        self.0.application.directory_of(self.0.task_id)
     }
 }
 

@@ -236,17 +236,10 @@ impl Cluster {
             queries: queries.clone(),
             client,
             settings: settings.clone(),
-            plan: TaskPlan {
-                topology: topology.clone(),
-                application_id: settings.application_id.clone(),
-                source: settings.source.clone(),
-                errors: settings.errors.clone(),
-                rules: settings.rules,
-                globals: globals.clone(),
-                elapsed: Elapsed::by({
-                    let clock = clock.clone();
-                    move || clock.now().monotonic
-                }),
+            plan: {
+                let clock = clock.clone();
+                let elapsed = Elapsed::by(move || clock.now().monotonic);
+                TaskPlan::new(topology.clone(), settings, globals.clone(), elapsed)
             },
             group: GroupConfig {
                 session_timeout: limits.session,

@@ -13,7 +13,7 @@ use super::layers::{Budget, LogRecord, StoreBudget};
 use super::restore_batch::{RestoreBatch, Restored};
 use super::spec::{StoreToken, StoreType};
 use super::store_set::{StoreSet, TaskBackends};
-use crate::config::{Compatibility, OperatorRules};
+use crate::config::{Compatibility, OperatorRules, StreamsConfig};
 use crate::handlers::ErrorPolicy;
 use crate::processor::{Elapsed, InitContext, TaskContext, TaskId};
 use crate::topology::erased::Fault;
@@ -62,8 +62,9 @@ impl<S: StoreType> Bench<S> {
             read_cache: Budget::new(read_cache),
         };
         let id = TaskId { subtopology: 0, partition: 0 };
+        let settings = StreamsConfig::new("app", "unused:1").resolve().expect("settings");
         let task = TaskContext::new(
-            "app".into(),
+            settings.application,
             id,
             OperatorRules::CORRECT,
             Arc::default(),

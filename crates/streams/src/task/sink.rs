@@ -157,7 +157,7 @@ pub(crate) fn sink<K: 'static, V: 'static>(spec: SinkSpec<K, V>) -> NodeFactory 
         let target = match &spec.target {
             TopicTarget::Fixed(topic) => {
                 let name: Arc<str> = match spec.internal {
-                    true => format!("{}-{topic}", task.application_id).into(),
+                    true => format!("{}-{topic}", task.application.id).into(),
                     false => topic.clone(),
                 };
                 let handle = wiring.collector().borrow_mut().topic(&name);

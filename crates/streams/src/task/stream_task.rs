@@ -4,10 +4,12 @@ use super::collector::{Outgoing, Placement, RecordCollector, TopicHandle, send_d
 use super::offset_metadata::CommittedTimes;
 use super::partition_group::PartitionGroup;
 use super::source::SourceSettings;
-use crate::config::OperatorRules;
+use crate::config::{OperatorRules, Settings};
 use crate::error::{Error, Result};
 use crate::handlers::{DeadLetter, ErrorPolicy};
-use crate::processor::{Elapsed, Failure, Punctuate, PunctuationType, TaskContext, TaskId};
+use crate::processor::{
+    Application, Elapsed, Failure, Punctuate, PunctuationType, TaskContext, TaskId,
+};
 use crate::record::RecordMetadata;
 use crate::state::{GlobalStores, LogRecord, PartitionReader, StoreBudget, StoreSet, TaskBackends};
 use crate::topology::erased::{Close, Fault, catch_panic};
@@ -21,13 +23,32 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(crate) struct TaskPlan {
     pub(crate) topology: Topology,
-    pub(crate) application_id: Arc<str>,
+    pub(crate) application: Arc<Application>,
     pub(crate) source: SourceSettings,
     pub(crate) errors: ErrorPolicy,
     pub(crate) rules: OperatorRules,
     pub(crate) globals: Arc<GlobalStores>,
     /// A clock that never goes back.
     pub(crate) elapsed: Elapsed,
+}
+
+impl TaskPlan {
+    pub(crate) fn new(
+        topology: Topology,
+        settings: &Settings,
+        globals: Arc<GlobalStores>,
+        elapsed: Elapsed,
+    ) -> Self {
+        TaskPlan {
+            topology,
+            application: settings.application.clone(),
+            source: settings.source.clone(),
+            errors: settings.errors.clone(),
+            rules: settings.rules,
+            globals,
+            elapsed,
+        }
+    }
 }
 
 /// The offset to commit for an input partition.
@@ -79,10 +100,10 @@ impl StreamTask {
         reads: impl Fn(&str) -> bool,
     ) -> Result<Self> {
         let graph = plan.topology.graph();
-        let app = &plan.application_id;
-        let globals = plan.globals.clone();
+        let app = &plan.application.id;
+        let (application, globals) = (plan.application.clone(), plan.globals.clone());
         let (elapsed, errors) = (plan.elapsed.clone(), plan.errors.clone());
-        let context = TaskContext::new(app.clone(), id, plan.rules, globals, elapsed, errors);
+        let context = TaskContext::new(application, id, plan.rules, globals, elapsed, errors);
         let context = Rc::new(context);
         context.set_wall_clock(wall_clock);
         let used = graph.stores_of(id.subtopology);

@@ -71,24 +71,15 @@ impl TopologyTestDriver {
             settings.rules.emit_interval = 0;
         }
         let recorder = Rc::new(RefCell::new(Recorder::default()));
-        let plan = TaskPlan {
-            topology: topology.clone(),
-            application_id: settings.application_id.clone(),
-            source: settings.source.clone(),
-            errors: settings.errors.clone(),
-            rules: settings.rules,
-            globals: Arc::new(GlobalStores::new(&topology.graph().globals)),
-            elapsed: Elapsed::none(),
-        };
+        let globals = Arc::new(GlobalStores::new(&topology.graph().globals));
+        let plan = TaskPlan::new(topology.clone(), &settings, globals, Elapsed::none());
         let budget = settings.store_budget();
         let has_directory = config.is_set("state.dir");
         let mut tasks = Vec::new();
         for subtopology in topology.graph().with_tasks() {
             let id = TaskId { subtopology, partition: 0 };
-            let path = has_directory.then(|| {
-                let app = settings.state_dir.join(&*settings.application_id);
-                app.join(id.to_string()).join("kstreams")
-            });
+            let path = has_directory
+                .then(|| settings.application.state_dir.join(id.to_string()).join("kstreams"));
             let backends = TaskBackends::new(path);
             tasks.push(StreamTask::build(
                 &plan,

@@ -31,15 +31,7 @@ impl TaskDriver {
     /// When the settings are wrong or the topology cannot be run.
     pub fn new(topology: Topology, config: &StreamsConfig) -> Result<Self> {
         let settings = config.resolve()?;
-        let plan = TaskPlan {
-            topology,
-            application_id: settings.application_id.clone(),
-            source: settings.source.clone(),
-            errors: settings.errors.clone(),
-            rules: settings.rules,
-            globals: Arc::default(),
-            elapsed: Elapsed::none(),
-        };
+        let plan = TaskPlan::new(topology, &settings, Arc::default(), Elapsed::none());
         let path = config.is_set("state.dir").then(|| settings.state_dir.join("task"));
         let written = Rc::new(RefCell::new(Batches::default()));
         let id = TaskId { subtopology: 0, partition: 0 };

@@ -28,7 +28,7 @@ impl PseudoTopics {
     /// Tells the application's name.
     pub(super) fn open(&self, task: &TaskContext) {
         self.names.get_or_init(|| {
-            let name = |part| format!("{}-{}-{part}", task.application_id, self.topic);
+            let name = |part| format!("{}-{}-{part}", task.application.id, self.topic);
             Names { primary_key: name("pk"), foreign_key: name("fk"), value_hash: name("vh") }
         });
     }

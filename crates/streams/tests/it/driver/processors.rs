@@ -190,3 +190,47 @@ fn a_processor_attached_to_the_store_of_a_table() {
         );
     }
 }
+
+/// Keeps how often it was called in a file of its task.
+struct Tally {
+    file: std::path::PathBuf,
+}
+
+impl Processor for Tally {
+    type In = (String, String);
+    type Out = (String, String);
+
+    fn process(
+        &mut self,
+        record: Record<String, String>,
+        ctx: &mut Context<Self>,
+    ) -> ProcessResult {
+        let before = std::fs::read_to_string(&self.file).unwrap_or_default();
+        std::fs::write(&self.file, format!("{before}{}", record.key))?;
+        let settings = ["commit.interval.ms", "client.id"].map(|key| ctx.app_config(key));
+        let told = format!("{} {settings:?}", std::fs::read_to_string(&self.file)?);
+        ctx.forward(record.with_value(told))
+    }
+}
+
+#[test]
+fn the_context_knows_settings_and_has_a_directory() {
+    let root = tempfile::tempdir().expect("a directory");
+    let builder = StreamsBuilder::new();
+    builder
+        .stream("in", Consumed::<String, String>::new())
+        .process(|ctx| Ok(Tally { file: ctx.state_dir()?.join("tally") }), Processed::new())
+        .to("out", Produced::new());
+    let config = StreamsConfig::new("app", "unused:1").state_dir(root.path());
+    let config = config.set("commit.interval.ms", "7").expect("a setting");
+    let mut driver =
+        TopologyTestDriver::with_config(builder.build().expect("builds"), &config).expect("runs");
+    let mut input = driver.input::<String, String>("in");
+    for key in ["a", "b"] {
+        input.pipe_key_value_at(&mut driver, 1, key, "x".to_string()).expect("processed");
+    }
+    let told = driver.output::<String, String>("out").read_values(&mut driver).expect("read");
+    assert_eq!(told, [r#"a [Some("7"), None]"#, r#"ab [Some("7"), None]"#]);
+    let file = root.path().join("app/0_0/tally");
+    assert_eq!(std::fs::read_to_string(file).expect("there"), "ab");
+}
