@@ -18,10 +18,10 @@ pub use crate::record::{Headers, Record, RecordMetadata};
 pub use crate::runtime::{KafkaStreams, State, StoreWriter, ThreadResponse};
 pub use crate::serde::{At, DefaultSerde, Presence, RawKey, Serde, SerdeRef};
 pub use crate::state::{
-    GlobalTable, KeyValueStore, PutResult, ReadOnlyKeyValueStore, ReadOnlySessionStore,
-    ReadOnlyVersionedKeyValueStore, ReadOnlyWindowStore, SessionStore, StoreToken, Stores,
-    TimestampedKeyValueStore, TimestampedWindowStore, VersionedKeyValueStore, VersionedRecord,
-    WindowStore,
+    GlobalTable, GlobalTableWriter, KeyValueStore, PutResult, ReadOnlyKeyValueStore,
+    ReadOnlySessionStore, ReadOnlyVersionedKeyValueStore, ReadOnlyWindowStore, SessionStore,
+    StoreToken, Stores, TimestampedKeyValueStore, TimestampedWindowStore, VersionedKeyValueStore,
+    VersionedRecord, WindowStore,
 };
 pub use crate::table;
 pub use crate::testing::{TestInputTopic, TestOutputTopic, TopologyTestDriver};

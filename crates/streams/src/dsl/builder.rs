@@ -10,9 +10,13 @@ use super::table::{KTable, table_token};
 use crate::config::StreamsConfig;
 use crate::error::Result;
 use crate::operators::{Change, TableOwnStore, table_source};
-use crate::state::{GlobalSpec, KeyValueSerdes};
-use crate::topology::{Consumed, TopicNames, Topology, operator_kind, source_kind};
+use crate::processor::{InitContext, KeyOf, Processor, ValueOf};
+use crate::state::{GlobalSpec, GlobalTable, KeyValueSerdes, StoreToken};
+use crate::topology::{
+    Consumed, ProcessorWrapper, TopicNames, Topology, operator_kind, processor_kind, source_kind,
+};
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Builds a topology from streams.
@@ -152,10 +156,36 @@ impl StreamsBuilder {
         let value = materialized.value.resolve(Some(&value)).unwrap_or(value);
         let serdes = KeyValueSerdes { key, value };
         let store: Arc<str> = store.into();
-        let check = Arc::new(serdes.clone());
-        let spec = GlobalSpec { name: store.clone(), topic: topic.into(), check };
+        let spec = GlobalSpec::copied(&store, &topic, &serdes);
         self.plan.add(name, PlanKind::GlobalTable(Box::new(kind), spec), Vec::new());
         GlobalKTable { name: store, serdes, is_named }
+    }
+
+    /// A store that holds on every instance what a processor of the user's makes of a topic: see
+    /// [`crate::topology::TopologyBuilder::add_global_store_updated_by`], which has an example. Every processor may read it. The name of
+    /// `consumed` is that of the node.
+    #[track_caller]
+    pub fn global_store<K, V, P, F>(
+        &self,
+        token: &StoreToken<GlobalTable<K, V>>,
+        topic: impl Into<String>,
+        consumed: Consumed<KeyOf<P::In>, ValueOf<P::In>>,
+        supplier: F,
+    ) where
+        K: 'static,
+        V: 'static,
+        P: Processor<Out = ((), ())>,
+        F: Fn(&mut InitContext) -> Result<P> + Send + Sync + 'static,
+    {
+        let topic = topic.into();
+        let source_name = consumed.name.as_ref().map(|name| format!("{name}-source"));
+        let source_name = self.plan.name(source_name, prefix::SOURCE);
+        let name = self.plan.name(consumed.name.clone(), prefix::TABLE_SOURCE);
+        let spec = GlobalSpec::processed(&token.spec.name, &topic);
+        let source = (source_name, source_kind(vec![topic.into()], consumed));
+        let table = processor_kind(Arc::new(supplier));
+        let kind = Box::new(TableSourceNode { source, table });
+        self.plan.add(name, PlanKind::GlobalTable(kind, spec), Vec::new());
     }
 
     /// The names and nodes at the beginning of a table; Java names its store first.
@@ -180,6 +210,12 @@ impl StreamsBuilder {
         let factory = table_source(split, own.clone());
         let table = operator_kind::<(Option<K>, Option<V>), (K, Change<V>)>(factory);
         TableParts { store, name, kind: TableSourceNode { source: (source_name, source), table } }
+    }
+
+    /// Puts code around every processor of the topology, also those that the DSL makes; see [`ProcessorWrapper`]. There is one
+    /// wrapper: the last.
+    pub fn wrap_processors(&self, wrapper: impl ProcessorWrapper) {
+        self.plan.set_wrapper(Rc::new(wrapper));
     }
 
     /// The topology of everything that was asked for so far.

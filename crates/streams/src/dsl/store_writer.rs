@@ -2,10 +2,10 @@
 
 use super::builder::StreamsBuilder;
 use super::plan::{PlanKind, prefix};
-use crate::operators::store_write;
+use crate::processor::{InitContext, StoreUpdate};
 use crate::serde::OptionSerde;
 use crate::state::{StoreToken, Writable};
-use crate::topology::{Consumed, Role, operator_kind, source_kind};
+use crate::topology::{Consumed, Role, processor_kind, source_kind};
 use std::sync::Arc;
 
 impl StreamsBuilder {
@@ -42,8 +42,9 @@ impl StreamsBuilder {
         let consumed = Consumed::with(serdes.key.clone(), value);
         let source = PlanKind::Source(source_kind(vec![topic.clone()], consumed));
         let source = self.plan.add(self.plan.name(None, prefix::SOURCE), source, Vec::new());
-        let writer = operator_kind::<(S::Key, Option<S::Value>), ((), ())>(store_write(*token));
-        let writer = PlanKind::StoreWriter(writer, token.spec.clone(), topic);
+        let (spec, token) = (token.spec.clone(), *token);
+        let update = move |ctx: &mut InitContext| Ok(StoreUpdate(ctx.store(&token)?));
+        let writer = PlanKind::StoreWriter(processor_kind(Arc::new(update)), spec, topic);
         let node = self.plan.add(self.plan.name(None, prefix::STORE_WRITER), writer, vec![source]);
         self.plan.set_role(node, Role::Processor);
     }

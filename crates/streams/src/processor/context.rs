@@ -10,7 +10,9 @@ use crate::config::{Compatibility, OperatorRules};
 use crate::error::{Error, ErrorKind, Result};
 use crate::handlers::ErrorPolicy;
 use crate::record::RecordMetadata;
-use crate::state::{GlobalStores, StoreSet, StoreToken, StoreType, Walkable};
+use crate::state::{
+    GlobalStores, GlobalTable, GlobalTableWriter, StoreSet, StoreToken, StoreType, Walkable,
+};
 use crate::topology::erased::{Fault, Output};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -556,7 +558,7 @@ impl InitContext<'_> {
     /// # Errors
     /// When the store was not connected to this processor.
     pub fn store<S: StoreType>(&self, token: &StoreToken<S>) -> Result<S> {
-        if !S::IS_GLOBAL && !self.connected.iter().any(|name| **name == *token.name()) {
+        if !S::IS_GLOBAL && !self.has(token.name()) {
             return Err(Error::new(
                 ErrorKind::InvalidTopology,
                 format!(
@@ -568,6 +570,27 @@ impl InitContext<'_> {
             ));
         }
         S::open(token, self)
+    }
+
+    /// The store that the processor fills: see [`crate::topology::TopologyBuilder::add_global_store_updated_by`].
+    ///
+    /// # Errors
+    /// When it is not the store of this processor.
+    pub fn global_writer<K: 'static, V: 'static>(
+        &self,
+        token: &StoreToken<GlobalTable<K, V>>,
+    ) -> Result<GlobalTableWriter<K, V>> {
+        if !self.has(token.name()) {
+            let (node, store) = (self.node, token.name());
+            return Err(Error::topology(format!(
+                "processor {node} does not fill the global store {store}: it can only read it"
+            )));
+        }
+        self.store(token).map(GlobalTableWriter::new)
+    }
+
+    fn has(&self, store: &str) -> bool {
+        self.connected.iter().any(|name| **name == *store)
     }
 
     /// The task.

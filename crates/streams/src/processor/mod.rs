@@ -6,6 +6,7 @@ mod failures;
 mod fixed_key;
 mod progress;
 mod punctuation;
+mod store_update;
 mod supplier;
 mod value_transformer;
 mod walk;
@@ -20,6 +21,7 @@ pub(crate) use self::failures::{Failure, RawRecord, RawSource, Refusal, Settled,
 pub use self::fixed_key::{FixedKey, FixedKeyContext, FixedKeyProcessor, FixedKeyRecord};
 pub(crate) use self::punctuation::Punctuate;
 pub use self::punctuation::{Cancellable, PunctuationType};
+pub(crate) use self::store_update::StoreUpdate;
 pub(crate) use self::supplier::{ProcessorSupplier, build as build_processor};
 pub use self::value_transformer::{ValueContext, ValueTransformer};
 pub use self::walk::Chunk;

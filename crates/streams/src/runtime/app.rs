@@ -2,7 +2,6 @@
 
 use super::clock::{Clock, SystemClock};
 use super::cluster::{Cluster, Instance, Networks};
-use super::global_reader::GlobalReader;
 use super::lifecycle::{State, ThreadState};
 use super::queries::Queries;
 use super::shared::{Listener, Shared};
@@ -12,7 +11,9 @@ use super::uncaught::{ThreadResponse, UncaughtHandler};
 use super::{global_thread, topics};
 use crate::config::{Settings, StreamsConfig};
 use crate::error::{Error, ErrorKind, Result};
+use crate::processor::Elapsed;
 use crate::state::{GlobalStores, StateDirectory, StoreToken, Writable, clean_up};
+use crate::task::TaskPlan;
 use crate::topology::{Severity, Topology};
 use kstreams_client::Network;
 use kstreams_client::driver::tcp::TcpNetwork;
@@ -240,9 +241,10 @@ impl KafkaStreams {
     fn read_globals(&self, instance: &Instance) -> Result<()> {
         let cluster = &self.cluster;
         let name = cluster.global_thread_name(instance.process);
-        let policy = cluster.settings.errors.clone();
-        let reader = GlobalReader::new(cluster.client(&name)?, instance.globals.clone(), policy);
-        self.spawn(&name, move |shared| global_thread::run(reader, shared))
+        let (topology, globals) = (instance.topology.clone(), instance.globals.clone());
+        let plan = TaskPlan::new(topology, &cluster.settings, globals, Elapsed::none());
+        let client = cluster.client(&name)?;
+        self.spawn(&name, move |shared| global_thread::run(client, plan, shared))
     }
 
     /// Deletes all local state of an application that does not run here; it is read from the changelogs again.

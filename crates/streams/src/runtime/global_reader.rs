@@ -1,15 +1,17 @@
-//! Fills the global tables of a process and keeps them up to date: all partitions of their topics, from the beginning.
+//! Fills the global tables of a process and keeps them up to date: all partitions of their topics, from the beginning. Records are
+//! copied, or go through the user's processor ([`StreamTask::build_global`]).
 //!
 //! A step never blocks. Tasks wait until each partition was read to where it ended at the start; a partition that a topic gets
 //! later is read as well.
 
+use super::clock::{Clock, SystemClock};
 use super::task_slot::client_error;
 use crate::error::{Error, ErrorKind, Result};
-use crate::handlers::{BadRecord, ErrorContext, ErrorPolicy};
+use crate::handlers::{BadRecord, ErrorContext};
 use crate::processor::TaskId;
 use crate::record::RecordMetadata;
 use crate::state::{GlobalRecord, GlobalStores, Unreadable};
-use crate::task::read_headers;
+use crate::task::{StreamTask, TaskPlan, read_headers};
 use kstreams_client::{
     Client, Event, Fetched, Isolation, ListedOffset, OffsetSpec, Pending, Reader, ResetPolicy,
     Results, Start, TopicPartition,
@@ -18,35 +20,37 @@ use kstreams_protocol::batch::RecordRef;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Records that a processor takes at once.
+const RECORDS_A_TURN: usize = 1000;
+
 type Listing = Pending<Results<TopicPartition, ListedOffset>>;
 
 /// How far a partition is read, and how far it has to be before tasks may run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reading {
     position: i64,
     end: i64,
+    /// What makes of the records what is stored, unless they are copied.
+    task: Option<StreamTask>,
 }
 
 pub(super) struct GlobalReader {
     client: Client,
-    globals: Arc<GlobalStores>,
-    policy: ErrorPolicy,
+    plan: TaskPlan,
+    clock: SystemClock,
     reading: BTreeMap<TopicPartition, Reading>,
     listing: Option<(Listing, Listing)>,
     dropped: u64,
 }
 
 impl GlobalReader {
-    pub(super) fn new(mut client: Client, globals: Arc<GlobalStores>, policy: ErrorPolicy) -> Self {
-        client.watch(globals.topics().cloned().collect());
-        GlobalReader {
-            client,
-            globals,
-            policy,
-            reading: BTreeMap::new(),
-            listing: None,
-            dropped: 0,
-        }
+    pub(super) fn new(mut client: Client, plan: TaskPlan) -> Self {
+        client.watch(plan.globals.topics().cloned().collect());
+        let (clock, reading) = (SystemClock::default(), BTreeMap::new());
+        GlobalReader { client, plan, clock, reading, listing: None, dropped: 0 }
+    }
+
+    fn globals(&self) -> &Arc<GlobalStores> {
+        &self.plan.globals
     }
 
     pub(super) fn client(&mut self) -> &mut Client {
@@ -69,11 +73,12 @@ impl GlobalReader {
             }
         }
         self.find_partitions()?;
-        let all_known = self.globals.topics().all(|topic| self.client.partitions(topic).is_some());
+        let all_known =
+            self.globals().topics().all(|topic| self.client.partitions(topic).is_some());
         let is_filled = self.reading.values().all(|reading| reading.position >= reading.end);
-        if all_known && self.listing.is_none() && is_filled && !self.globals.are_filled() {
+        if all_known && self.listing.is_none() && is_filled && !self.globals().are_filled() {
             tracing::info!("global tables are filled");
-            self.globals.become_filled();
+            self.globals().become_filled();
         }
         Ok(())
     }
@@ -89,13 +94,14 @@ impl GlobalReader {
             let begins = listed(begins)?;
             for (partition, end) in listed(ends)? {
                 let position = begins.get(&partition).copied().unwrap_or(0);
-                self.reading.insert(partition.clone(), Reading { position, end });
+                let task = self.task_of(&partition)?;
+                self.reading.insert(partition.clone(), Reading { position, end, task });
                 let start = Start::at(position);
                 self.client.fetch(Reader::Changelog, partition, start, ResetPolicy::None);
             }
         }
         let client = &self.client;
-        let partitions = self.globals.topics().flat_map(|topic| {
+        let partitions = self.globals().topics().flat_map(|topic| {
             let count = client.partitions(topic).unwrap_or(0);
             (0..count).map(|partition| TopicPartition::new(topic.clone(), partition))
         });
@@ -110,10 +116,28 @@ impl GlobalReader {
         Ok(())
     }
 
+    /// The task that processes a partition, unless its records are copied.
+    fn task_of(&self, partition: &TopicPartition) -> Result<Option<StreamTask>> {
+        let graph = self.plan.topology.graph();
+        let mut processed = graph.with_global_processors();
+        let reads = |&number: &u32| graph.source_topics(number).contains(&partition.topic);
+        let Some(subtopology) = processed.find(reads) else { return Ok(None) };
+        let id = TaskId { subtopology, partition: partition.partition };
+        StreamTask::build_global(&self.plan, id, self.clock.now().wall).map(Some)
+    }
+
     fn on_fetched(&mut self, fetched: Fetched) -> Result<()> {
         let Fetched { partition, position, batches, next_offset, .. } = fetched;
-        let Some(reading) = self.reading.get(&partition) else { return Ok(()) };
+        let Some(reading) = self.reading.get_mut(&partition) else { return Ok(()) };
         if reading.position != position {
+            return Ok(());
+        }
+        if let Some(task) = &mut reading.task {
+            let now = self.clock.now().wall;
+            task.set_wall_clock(now);
+            task.add(&partition.topic, partition.partition, batches, next_offset)?;
+            while task.process(RECORDS_A_TURN, now)? > 0 {}
+            reading.position = next_offset;
             return Ok(());
         }
         for mut batch in batches {
@@ -138,7 +162,7 @@ impl GlobalReader {
         let headers = read_headers(&record.headers);
         let read = GlobalRecord { key, value, timestamp, headers: &headers };
         let TopicPartition { topic, partition } = partition;
-        let why = match self.globals.apply(topic, &read) {
+        let why = match self.globals().apply(topic, &read) {
             Ok(true) => return Ok(()),
             Ok(false) => "its key is null".to_string(),
             Err(Unreadable { is_key, error }) => {
@@ -158,7 +182,8 @@ impl GlobalReader {
                 };
                 let why = error.to_string();
                 let bad = BadRecord { context, is_key };
-                let letters = self.policy.unreadable(bad, error).map_err(|(error, _)| error)?;
+                let letters =
+                    self.plan.errors.unreadable(bad, error).map_err(|(error, _)| error)?;
                 if !letters.is_empty() {
                     tracing::warn!("dead letters of global tables are not written");
                 }

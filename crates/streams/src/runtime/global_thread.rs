@@ -3,6 +3,8 @@
 use super::global_reader::GlobalReader;
 use super::shared::Shared;
 use crate::error::{Error, ErrorKind, Result};
+use crate::task::TaskPlan;
+use kstreams_client::Client;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -10,8 +12,9 @@ use std::time::Duration;
 const NAP: Duration = Duration::from_millis(100);
 
 /// Runs until the application closes; a failure stops the application.
-pub(super) fn run(mut reader: GlobalReader, shared: &Shared) {
+pub(super) fn run(client: Client, plan: TaskPlan, shared: &Shared) {
     let turns = AssertUnwindSafe(|| -> Result<()> {
+        let mut reader = GlobalReader::new(client, plan);
         while !shared.is_closing() {
             reader.run_once()?;
             reader.client().wait(NAP);

@@ -10,7 +10,7 @@ use super::spec::{StoreToken, StoreType};
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::processor::InitContext;
 use crate::record::Headers;
-use crate::serde::{At, Presence, deserialize_nullable};
+use crate::serde::{At, Presence, Serde, deserialize_nullable};
 use byteview::ByteView;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -61,7 +61,25 @@ impl<K: 'static, V: 'static> GlobalCheck for KeyValueSerdes<K, V> {
 pub(crate) struct GlobalSpec {
     pub(crate) name: Arc<str>,
     pub(crate) topic: Arc<str>,
-    pub(crate) check: Arc<dyn GlobalCheck>,
+    /// The check of records that are copied; `None`: a processor makes of them what is stored.
+    pub(crate) check: Option<Arc<dyn GlobalCheck>>,
+}
+
+impl GlobalSpec {
+    /// A store that holds the records of its topic.
+    pub(crate) fn copied<K: 'static, V: 'static>(
+        name: &Arc<str>,
+        topic: &str,
+        serdes: &KeyValueSerdes<K, V>,
+    ) -> Self {
+        let check: Arc<dyn GlobalCheck> = Arc::new(serdes.clone());
+        GlobalSpec { check: Some(check), ..GlobalSpec::processed(name, topic) }
+    }
+
+    /// A store that a processor fills.
+    pub(crate) fn processed(name: &Arc<str>, topic: &str) -> Self {
+        GlobalSpec { name: name.clone(), topic: topic.into(), check: None }
+    }
 }
 
 impl fmt::Debug for GlobalSpec {
@@ -126,7 +144,8 @@ impl GlobalStores {
     pub(crate) fn apply(&self, topic: &str, record: &GlobalRecord<'_>) -> Result<bool, Unreadable> {
         let mut is_applied = false;
         for (spec, store) in self.stores.iter().filter(|(spec, _)| *spec.topic == *topic) {
-            if let (true, Some(key)) = (spec.check.check(topic, record)?, record.key) {
+            let Some(check) = &spec.check else { continue };
+            if let (true, Some(key)) = (check.check(topic, record)?, record.key) {
                 store.put(key, record.value, record.timestamp);
                 is_applied = true;
             }
@@ -176,21 +195,75 @@ impl<K: 'static, V: 'static> GlobalTable<K, V> {
     /// # Errors
     /// When the key cannot be serialized or the bytes are not a `V`.
     pub fn get(&self, key: &K) -> Result<Option<(V, i64)>> {
-        let at = |is_key| At { topic: &self.topic, headers: &NO_HEADERS, is_key };
-        let failed = |what: &str, error: BoxError| {
-            let message = format!("global table {}: cannot {what}", self.name);
-            Error::new(ErrorKind::BadRecord, message).with_source(error)
-        };
-        let mut bytes = Vec::new();
-        let presence = self.serdes.key.serialize(&at(true), key, &mut bytes);
-        if presence.map_err(|error| failed("write the key", error))? == Presence::Null {
-            return Ok(None);
-        }
+        let Some(bytes) = self.bytes(&*self.serdes.key, key, true)? else { return Ok(None) };
         let Some(found) = self.store.get(&bytes) else { return Ok(None) };
-        let too_short = || failed("read a value", "it has no timestamp".into());
+        let too_short = || self.failed("read a value", "it has no timestamp".into());
         let (timestamp, value) = timestamped_value::split(&found).ok_or_else(too_short)?;
-        let value = self.serdes.value.deserialize(&at(false), value);
-        Ok(Some((value.map_err(|error| failed("read a value", error))?, timestamp)))
+        let value = self.serdes.value.deserialize(&self.at(false), value);
+        Ok(Some((value.map_err(|error| self.failed("read a value", error))?, timestamp)))
+    }
+
+    fn at(&self, is_key: bool) -> At<'_> {
+        At { topic: &self.topic, headers: &NO_HEADERS, is_key }
+    }
+
+    fn failed(&self, what: &str, error: BoxError) -> Error {
+        let message = format!("global table {}: cannot {what}", self.name);
+        Error::new(ErrorKind::BadRecord, message).with_source(error)
+    }
+
+    /// The bytes of a key or a value; `None` for null.
+    fn bytes<T: 'static>(
+        &self,
+        serde: &dyn Serde<T>,
+        it: &T,
+        is_key: bool,
+    ) -> Result<Option<Vec<u8>>> {
+        let mut bytes = Vec::new();
+        let presence = serde.serialize(&self.at(is_key), it, &mut bytes).map_err(|error| {
+            self.failed(if is_key { "write the key" } else { "write the value" }, error)
+        })?;
+        Ok((presence != Presence::Null).then_some(bytes))
+    }
+}
+
+/// Writes a global store: for the processor that fills it. Made by [`InitContext::global_writer`].
+pub struct GlobalTableWriter<K, V>(GlobalTable<K, V>);
+
+impl<K: 'static, V: 'static> GlobalTableWriter<K, V> {
+    pub(crate) fn new(table: GlobalTable<K, V>) -> Self {
+        GlobalTableWriter(table)
+    }
+
+    /// As [`GlobalTable::get`].
+    ///
+    /// # Errors
+    /// When the key cannot be serialized or the bytes are not a `V`.
+    pub fn get(&self, key: &K) -> Result<Option<(V, i64)>> {
+        self.0.get(key)
+    }
+
+    /// Sets the value of a key as that of `timestamp`, in milliseconds, or deletes it. Every task sees it at once.
+    ///
+    /// # Errors
+    /// When key or value cannot be serialized, or the key is null.
+    pub fn put(&self, key: &K, value: Option<&V>, timestamp: i64) -> Result<()> {
+        let GlobalTable { serdes, store, .. } = &self.0;
+        let Some(key) = self.0.bytes(&*serdes.key, key, true)? else {
+            return Err(self.0.failed("write the key", "it is null".into()));
+        };
+        let value = match value {
+            Some(value) => self.0.bytes(&*serdes.value, value, false)?,
+            None => None,
+        };
+        store.put(&key, value.as_deref(), timestamp);
+        Ok(())
+    }
+}
+
+impl<K, V> fmt::Debug for GlobalTableWriter<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -219,8 +292,7 @@ mod tests {
     #[test]
     fn records_are_checked_before_they_are_applied() {
         let serdes = KeyValueSerdes { key: i64::default_serde(), value: String::default_serde() };
-        let spec =
-            GlobalSpec { name: "g".into(), topic: "t".into(), check: Arc::new(serdes.clone()) };
+        let spec = GlobalSpec::copied(&"g".into(), "t", &serdes);
         let stores = GlobalStores::new(&[spec]);
         let table = stores.open("g", &serdes).expect("opens");
         let record = |key, value| GlobalRecord { key, value, timestamp: 7, headers: &NO_HEADERS };

@@ -3,6 +3,7 @@
 
 mod collector;
 pub(crate) mod commit;
+mod global_task;
 pub(crate) mod offset_metadata;
 mod partition_group;
 mod partitioner;

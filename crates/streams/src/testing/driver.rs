@@ -91,6 +91,10 @@ impl TopologyTestDriver {
                 |_| true,
             )?);
         }
+        for subtopology in topology.graph().with_global_processors() {
+            let id = TaskId { subtopology, partition: 0 };
+            tasks.push(StreamTask::build_global(&plan, id, 0)?);
+        }
         Ok(TopologyTestDriver {
             settings,
             topology,

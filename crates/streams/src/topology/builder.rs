@@ -2,7 +2,7 @@
 
 use super::consumed::Consumed;
 use super::copartition::{self, Copartition};
-use super::erased::{EdgeType, NodeFactory, Port, node_factory};
+use super::erased::{EdgeType, NodeFactory, ProcessorWrapper, node_factory};
 use super::internal_topics::RepartitionTopic;
 use super::names::check_name;
 use super::node::{NodeFacts, NodeKind, NodeSpec, Role, SinkTopic, SourceSpec};
@@ -13,12 +13,13 @@ use crate::error::{Error, Result};
 use crate::processor::{
     InitContext, KeyOf, KeyValue, Processor, ProcessorSupplier, ValueOf, build_processor,
 };
-use crate::state::{GlobalSpec, GlobalTable, KeyValueSerdes, StoreSpec, StoreToken, StoreType};
+use crate::state::{GlobalSpec, StoreSpec, StoreToken, StoreType};
 use crate::task::{SinkSpec, sink, source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A node whose children take `Record<K, V>`.
@@ -79,6 +80,7 @@ pub struct TopologyBuilder {
     source_topics: BTreeMap<Arc<str>, usize>,
     repartition_topics: BTreeMap<Arc<str>, RepartitionTopic>,
     writers: BTreeMap<Arc<str>, Arc<str>>,
+    wrapper: Option<Rc<dyn ProcessorWrapper>>,
     /// The first mistake; `build` reports it.
     mistake: Option<Error>,
     /// Whether the mistake says in which line of the user's program it was made.
@@ -156,48 +158,13 @@ impl TopologyBuilder {
         self.connect(processor.index, &token.spec.name);
     }
 
-    /// Adds a store that holds the whole of a topic on every instance, filled before any task runs and kept up to date. Every
-    /// processor may read it. The names are those of the two nodes that `describe()` shows for it.
-    ///
-    /// ```
-    /// use kstreams::prelude::*;
-    ///
-    /// let prices = Stores::global::<String, i64>("prices");
-    /// let mut topology = TopologyBuilder::new();
-    /// topology.add_global_store(&prices, "price-source", "prices", "price-store");
-    /// let topology = topology.build()?;
-    /// assert!(topology.describe().contains("for global store"));
-    /// # Ok::<(), kstreams::Error>(())
-    /// ```
-    pub fn add_global_store<K, V>(
-        &mut self,
-        token: &StoreToken<GlobalTable<K, V>>,
-        source: &str,
-        topic: &str,
-        processor: &str,
-    ) where
-        K: Clone + 'static,
-        V: Clone + 'static,
-    {
-        let KeyValueSerdes { key, value } = token.serdes.clone();
-        let consumed = Consumed::with(key, value);
-        let source = self.add(source, source_kind(vec![topic.into()], consumed), Vec::new());
-        // A reader beside the tasks fills the store; this node is only there to be seen.
-        let seen = node_factory(|wiring| {
-            let name = wiring.name();
-            Err::<Port<K, V>, _>(Error::topology(format!("{name} is not for tasks")))
-        });
-        let processor = self.add(processor, operator_kind::<(K, V), ((), ())>(seen), vec![source]);
-        let (name, check) = (token.spec.name.clone(), Arc::new(token.serdes.clone()));
-        self.add_global([source, processor], &GlobalSpec { name, topic: topic.into(), check });
-    }
-
     /// Checks the whole.
     ///
     /// # Errors
     /// The first mistake that was made: a duplicate name, a topic that two sources read, a store under one name with two types, a
     /// bad name.
-    pub fn build(self) -> Result<Topology> {
+    pub fn build(mut self) -> Result<Topology> {
+        self.wrap();
         if let Some(mistake) = self.mistake {
             return Err(mistake);
         }
@@ -216,6 +183,38 @@ impl TopologyBuilder {
             subtopologies,
             copartition,
         })))
+    }
+
+    /// Puts code around every processor of the topology; see [`ProcessorWrapper`]. There is one wrapper: the last.
+    pub fn wrap_processors(&mut self, wrapper: impl ProcessorWrapper) {
+        self.set_wrapper(Rc::new(wrapper));
+    }
+
+    pub(crate) fn set_wrapper(&mut self, wrapper: Rc<dyn ProcessorWrapper>) {
+        self.wrapper = Some(wrapper);
+    }
+
+    /// Asks the wrapper about each processor.
+    fn wrap(&mut self) {
+        let Some(wrapper) = self.wrapper.take() else { return };
+        for index in 0..self.nodes.len() {
+            let node = &mut self.nodes[index];
+            if !matches!(node.kind, NodeKind::Processor { .. }) {
+                continue;
+            }
+            let Some(wrapping) = wrapper.wrap(&node.name) else { continue };
+            let stores = wrapping.stores.clone();
+            node.wrapping = Some(wrapping);
+            if node.is_global && !stores.is_empty() {
+                let message =
+                    format!("the wrapper of {} cannot have stores: it is global", node.name);
+                self.fail(Error::topology(message));
+            }
+            for store in stores {
+                self.add_store(store);
+                self.connect(index, &store.name);
+            }
+        }
     }
 
     fn check_edges(&self, index: usize, node: &NodeSpec) -> Result<()> {
@@ -270,6 +269,7 @@ impl TopologyBuilder {
             stores: Vec::new(),
             sends_old_values: false,
             is_global: false,
+            wrapping: None,
             facts: NodeFacts::default(),
         });
         index

@@ -3,6 +3,10 @@
 //! A node is known to the task only as an erased port. Its edges stay typed: a record moves through
 //! [`Output::send`] as `Record<K, V>`, without boxing. `Any` is used here, while wiring, and nowhere else.
 
+mod wrapper;
+
+pub use self::wrapper::{ProcessorWrapper, WrappedRecord, Wrapper, Wrapping};
+
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::processor::{InitContext, KeyOf, Punctuate, TaskContext, ValueOf};
 use crate::record::Record;
@@ -241,7 +245,10 @@ where
     V: 'static,
     F: Fn(&mut Wiring) -> Result<Port<K, V>> + Send + Sync + 'static,
 {
-    Arc::new(move |wiring| build(wiring).map(ErasedPort::new))
+    Arc::new(move |wiring| {
+        let port = build(wiring)?;
+        wiring.wrapped(port).map(ErasedPort::new)
+    })
 }
 
 /// What a node is given when it is built: its children, its stores, and what all nodes of the task share.
@@ -249,6 +256,7 @@ pub(crate) struct Wiring<'a> {
     pub(super) name: Arc<str>,
     pub(super) connected: Vec<Arc<str>>,
     pub(super) sends_old_values: bool,
+    pub(super) wrapping: Option<Wrapping>,
     pub(super) children: Vec<(Arc<str>, &'a ErasedPort)>,
     pub(super) task: &'a Rc<TaskContext>,
     pub(super) stores: &'a StoreSet,

@@ -44,6 +44,7 @@ impl Graph {
                 name: node.name.clone(),
                 connected: node.stores.clone(),
                 sends_old_values: node.sends_old_values,
+                wrapping: node.wrapping.clone(),
                 children: children
                     .map(|(&child, port)| (self.nodes[child].name.clone(), port))
                     .collect(),

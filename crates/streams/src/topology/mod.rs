@@ -17,11 +17,13 @@ mod node;
 mod produced;
 mod subtopology;
 mod topic_names;
+mod topic_stores;
 
 pub use self::builder::{HandleOf, NodeHandle, TopologyBuilder};
 pub(crate) use self::builder::{operator_kind, processor_kind, sink_kind, source_kind};
 pub use self::consumed::{AutoOffsetReset, Consumed};
 pub(crate) use self::copartition::{Copartition, check_counts};
+pub use self::erased::{ProcessorWrapper, WrappedRecord, Wrapper, Wrapping};
 pub(crate) use self::instantiate::TaskNodes;
 pub(crate) use self::internal_topics::{ChangelogTopic, RepartitionTopic, changelog_name};
 pub use self::lint::{Finding, Severity};

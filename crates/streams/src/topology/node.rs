@@ -1,7 +1,7 @@
 //! The parts of a physical graph: a node's place, its types, and the factory that makes it in a task.
 
 use super::AutoOffsetReset;
-use super::erased::{EdgeType, SourceFactory};
+use super::erased::{EdgeType, SourceFactory, Wrapping};
 use std::sync::Arc;
 
 pub(crate) use super::erased::NodeFactory;
@@ -18,6 +18,8 @@ pub(crate) struct NodeSpec {
     pub(crate) sends_old_values: bool,
     /// Whether it belongs to a global table.
     pub(crate) is_global: bool,
+    /// What the user put around it.
+    pub(crate) wrapping: Option<Wrapping>,
     pub(crate) facts: NodeFacts,
 }
 

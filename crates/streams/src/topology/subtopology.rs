@@ -75,6 +75,18 @@ impl Graph {
         numbered.filter(|(subtopology, _)| !subtopology.is_global).map(|(_, number)| number)
     }
 
+    /// The sub-topologies whose processors fill global stores.
+    pub(crate) fn with_global_processors(&self) -> impl Iterator<Item = u32> {
+        let processed = |node: &NodeSpec| {
+            let mut specs = self.globals.iter().filter(|spec| node.stores.contains(&spec.name));
+            specs.any(|spec| spec.check.is_none())
+        };
+        let numbers = 0..self.subtopologies.len() as u32;
+        numbers.filter(move |&number| {
+            self.subtopologies[number as usize].is_global && self.nodes_of(number).any(processed)
+        })
+    }
+
     /// The nodes of a sub-topology.
     pub(crate) fn nodes_of(&self, subtopology: u32) -> impl Iterator<Item = &NodeSpec> {
         self.subtopologies[subtopology as usize].nodes.iter().map(|&index| &self.nodes[index])

@@ -11,8 +11,8 @@ use crate::serde::SerdeRef;
 use crate::state::StoreSpec;
 use crate::task::SinkSpec;
 use crate::topology::{
-    Consumed, FailOnInvalidTimestamp, RepartitionTopic, Role, StreamPartitioner, TopicTarget,
-    operator_kind, sink_kind, source_kind,
+    Consumed, FailOnInvalidTimestamp, ProcessorWrapper, RepartitionTopic, Role, StreamPartitioner,
+    TopicTarget, operator_kind, sink_kind, source_kind,
 };
 use std::cell::RefCell;
 use std::ops::Range;
@@ -25,10 +25,12 @@ use std::sync::Arc;
 pub(crate) struct Plan {
     pub(super) nodes: Vec<PlanNode>,
     names: Names,
-    /// Nodes whose records meet by key, and why.
     /// Joins of two streams.
     pub(super) self_joins: Vec<SelfJoinPlan>,
+    /// Nodes whose records meet by key, and why.
     pub(super) copartitioned: Vec<(Vec<PlanId>, &'static str)>,
+    /// The user's code around all processors.
+    pub(super) wrapper: Option<Rc<dyn ProcessorWrapper>>,
     /// The first mistake; `build` reports it.
     pub(super) mistake: Option<String>,
 }
@@ -311,6 +313,10 @@ impl PlanRef {
              ({location}): give them by with(key, value) on the options"
         );
         self.0.borrow_mut().mistake.get_or_insert(mistake);
+    }
+
+    pub(crate) fn set_wrapper(&self, wrapper: Rc<dyn ProcessorWrapper>) {
+        self.0.borrow_mut().wrapper = Some(wrapper);
     }
 
     pub(crate) fn lower(

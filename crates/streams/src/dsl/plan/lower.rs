@@ -18,6 +18,9 @@ pub(super) fn lower(plan: &Plan, optimizations: Optimizations) -> Result<Topolog
         return Err(Error::topology(mistake.clone()));
     }
     let mut builder = TopologyBuilder::new();
+    if let Some(wrapper) = &plan.wrapper {
+        builder.set_wrapper(wrapper.clone());
+    }
     // The physical node that a plan node's children hang on.
     let mut outputs: Vec<usize> = vec![0; plan.nodes.len()];
     let mut sources: BTreeMap<Vec<Arc<str>>, usize> = BTreeMap::new();

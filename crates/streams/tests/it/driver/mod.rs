@@ -13,7 +13,9 @@ mod stream_joins;
 mod table_joins;
 mod table_joins_model;
 mod tables;
+mod topic_stores;
 mod windows;
+mod wrappers;
 
 use kstreams::prelude::*;
 use kstreams::testing::ProducedRecord;
