@@ -116,6 +116,21 @@ impl Processor for Tick {
     }
 }
 
+/// Keeps records in a global store; those without a key are left out.
+pub(crate) struct Keep {
+    pub(crate) global: GlobalTableWriter<String, String>,
+}
+
+impl Processor for Keep {
+    type In = (Text, Text);
+    type Out = ((), ());
+
+    fn process(&mut self, record: Record<Text, Text>, _: &mut Context<Self>) -> ProcessResult {
+        let Some(key) = &record.key else { return Ok(()) };
+        Ok(self.global.put(key, record.value.as_ref(), record.timestamp)?)
+    }
+}
+
 /// Looks each key up in a global store.
 pub(crate) struct Look {
     pub(crate) global: GlobalTable<String, String>,

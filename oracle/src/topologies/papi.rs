@@ -1,7 +1,7 @@
 //! The Processor API.
 
 use super::{Case, Text, text};
-use crate::processors::{Dedup, Ledger, Look, Room, Route, Sweep, Tick};
+use crate::processors::{Dedup, Keep, Ledger, Look, Room, Route, Sweep, Tick};
 use kstreams::prelude::*;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -61,7 +61,9 @@ fn papi_wallclock() -> Result<Topology> {
 fn papi_global() -> Result<Topology> {
     let global = Stores::global::<String, String>("g");
     let mut topology = TopologyBuilder::new();
-    topology.add_global_store(&global, "gsrc", "b", "gproc");
+    let keep = move |ctx: &mut InitContext| Ok(Keep { global: ctx.global_writer(&global)? });
+    let consumed = Consumed::<Text, Text>::new();
+    topology.add_global_store_updated_by(&global, "gsrc", "b", consumed, "gproc", keep);
     let source = topology.add_source("src", "a", Consumed::<Text, Text>::new());
     let look = move |ctx: &mut InitContext| Ok(Look { global: ctx.store(&global)? });
     let look = topology.add_processor("look", look, &[&source]);

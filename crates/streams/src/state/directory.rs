@@ -11,7 +11,7 @@
 //! the first has closed it, and cleaning never touches what has an owner, nor what is not ours: a Java application may have its
 //! stores beside. Java locks the same file in its own way; both locks are taken, so that the two never run at once.
 
-use super::engine::forget_directory;
+use super::engine::delete_database;
 use crate::error::{Error, Result};
 use crate::processor::TaskId;
 use std::collections::BTreeSet;
@@ -232,10 +232,7 @@ fn lock_as_java(_: &File) -> bool {
 /// Deletes our stores of a task, and the task's directory if nothing else is in it.
 fn delete_stores(task: &Path) -> Result<()> {
     let stores = task.join(STORES);
-    if stores.exists() {
-        fs::remove_dir_all(&stores).map_err(|error| failed("delete", &stores, error))?;
-        forget_directory(&stores);
-    }
+    delete_database(&stores).map_err(|error| failed("delete", &stores, error))?;
     // It stays if it is not empty.
     let _ = fs::remove_dir(task);
     Ok(())

@@ -48,10 +48,6 @@ impl TaskBackends {
             return Ok(&mut self.memory);
         };
         if self.disk.is_none() {
-            std::fs::create_dir_all(path).map_err(|error| {
-                Error::state(format!("cannot make the directory {}", path.display()))
-                    .with_source(error)
-            })?;
             self.disk = Some(DiskBackend::open(path)?);
         }
         Ok(self.disk.as_mut().map_or(&mut self.memory, |disk| disk as &mut dyn Backend))

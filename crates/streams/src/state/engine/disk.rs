@@ -1,6 +1,8 @@
 //! Stores on disk: one fjall database a task, one keyspace a store, and one for the changelog offsets.
 //!
 //! fjall writes a batch over several keyspaces to its journal at once, so after kill -9 a commit is there as a whole or not at all.
+//! A database that is being made, or deleted, is not: a mark in its directory says that it is whole, and without the mark the
+//! directory counts for nothing. It is set after everything was made, and goes before anything is deleted.
 
 use super::{
     Backend, CommitBatch, CommittedStore, Direction, Engine, EngineEntries, KeyRange,
@@ -17,6 +19,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The keyspace of the offsets; no store can have this name, `.` alone is not enough to be one.
 const OFFSETS: &str = "__offsets";
+/// The file that says that the database is whole.
+const WHOLE: &str = ".whole";
 /// Prefix of the keyspaces of stores.
 const STORE: &str = "store.";
 /// One task writes in one thread; a small memtable keeps a process with many tasks small.
@@ -34,9 +38,49 @@ fn open_databases() -> MutexGuard<'static, BTreeMap<PathBuf, Weak<OpenDatabase>>
     OPEN.0.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The directory was deleted: who still reads it does so from files without a name.
-pub(crate) fn forget(path: &Path) {
-    open_databases().remove(path);
+/// Deletes the database in `path`. Who still reads it does so from files without a name.
+pub(crate) fn delete(path: &Path) -> std::io::Result<()> {
+    if path.try_exists()? {
+        clear(path)?;
+        std::fs::remove_dir_all(path)?;
+        open_databases().remove(path);
+    }
+    Ok(())
+}
+
+/// Empties a directory, its mark first; true if there was anything.
+fn clear(path: &Path) -> std::io::Result<bool> {
+    let whole = path.join(WHOLE);
+    if whole.try_exists()? {
+        std::fs::remove_file(whole)?;
+        sync_directory(path)?;
+    }
+    let mut any = false;
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        any = true;
+        match entry.file_type()?.is_dir() {
+            true => std::fs::remove_dir_all(entry.path())?,
+            false => std::fs::remove_file(entry.path())?,
+        }
+    }
+    Ok(any)
+}
+
+fn mark_whole(path: &Path) -> std::io::Result<()> {
+    std::fs::File::create(path.join(WHOLE))?.sync_all()?;
+    sync_directory(path)
+}
+
+/// Makes sure that what was made and deleted in a directory is so after a loss of power.
+#[cfg(unix)]
+fn sync_directory(path: &Path) -> std::io::Result<()> {
+    std::fs::File::open(path)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync_directory(_: &Path) -> std::io::Result<()> {
+    Ok(())
 }
 
 /// A database with what belongs to it.
@@ -76,6 +120,13 @@ impl OpenDatabase {
         // Opening reads the journal; other tasks need not wait for that. Nobody else opens this one: its task has one owner.
         drop(open);
         let failed = |error| failed(path, "open", error);
+        let on_files = |error: std::io::Error| failed(error.into());
+        std::fs::create_dir_all(path).map_err(on_files)?;
+        let is_whole = path.join(WHOLE).try_exists().map_err(on_files)?;
+        if !is_whole && clear(path).map_err(on_files)? {
+            let path = path.display();
+            tracing::warn!(%path, "the state store was not made to its end: it begins anew");
+        }
         let database = Database::builder(path)
             .worker_threads(WORKERS)
             .cache_size(BLOCK_CACHE_BYTES)
@@ -83,6 +134,9 @@ impl OpenDatabase {
             .open()
             .map_err(failed)?;
         let offsets = database.keyspace(OFFSETS, KeyspaceCreateOptions::default).map_err(failed)?;
+        if !is_whole {
+            mark_whole(path).map_err(on_files)?;
+        }
         let opened = Arc::new(OpenDatabase {
             path: path.into(),
             database,
@@ -299,4 +353,45 @@ fn damaged(path: &Path) -> Error {
 
 fn failed(path: &Path, what: &str, error: fjall::Error) -> Error {
     Error::state(format!("cannot {what} the state store in {}", path.display())).with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offsets(path: &Path) -> BTreeMap<Arc<str>, i64> {
+        DiskBackend::open(path).expect("opens").offsets().expect("offsets")
+    }
+
+    fn commit(path: &Path, offset: i64) {
+        let mut backend = DiskBackend::open(path).expect("opens");
+        backend.engine("s").expect("a store");
+        let offsets = BTreeMap::from([("log".into(), offset)]);
+        backend.commit(CommitBatch { offsets, ..CommitBatch::default() }).expect("commits");
+    }
+
+    /// As kill -9 leaves it while it is made: fjall would trip over its own journal.
+    #[test]
+    fn a_database_that_was_not_made_to_its_end_begins_anew() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("kstreams");
+        std::fs::create_dir_all(path.join("keyspaces/0")).expect("made");
+        std::fs::write(path.join("0.jnl"), [0; 1000]).expect("made");
+        assert_eq!(offsets(&path), BTreeMap::new());
+        commit(&path, 7);
+        assert_eq!(offsets(&path), BTreeMap::from([("log".into(), 7)]));
+    }
+
+    /// As kill -9 leaves it while it is deleted: the mark goes first, what is left of the rest does not count.
+    #[test]
+    fn a_database_that_was_not_deleted_to_its_end_begins_anew() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("kstreams");
+        commit(&path, 7);
+        std::fs::remove_file(path.join(WHOLE)).expect("deleted");
+        assert_eq!(offsets(&path), BTreeMap::new());
+        delete(&path).expect("deleted");
+        assert!(!path.exists());
+        delete(&path).expect("nothing to delete");
+    }
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-pub(crate) use self::disk::{DiskBackend, forget as forget_directory};
+pub(crate) use self::disk::{DiskBackend, delete as delete_database};
 pub(crate) use self::memory::MemoryBackend;
 
 /// A range of keys in byte order.

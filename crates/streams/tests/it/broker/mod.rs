@@ -15,6 +15,7 @@ mod stateful;
 mod store_writers;
 mod tables;
 mod three_brokers;
+mod topic_stores;
 mod windows;
 
 use kstreams::prelude::*;
