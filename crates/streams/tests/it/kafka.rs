@@ -7,7 +7,7 @@ use kstreams_client::{
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 /// How long anything may take.
@@ -296,5 +296,14 @@ impl Kafka {
             assert!(now < deadline, "{group}: {committed:?} after {PATIENCE:?}");
             self.client.wait(Duration::from_millis(50));
         }
+    }
+}
+
+/// Tells threads of a scope to end, also when the test fails: the scope waits for them.
+pub(crate) struct SetAtEnd<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }

@@ -1,7 +1,7 @@
 //! Stores read by threads of the user's own while the application runs, moves, fails and closes.
 
 use super::app::{config, start};
-use crate::kafka::{Kafka, PATIENCE, unique};
+use crate::kafka::{Kafka, PATIENCE, SetAtEnd, unique};
 use kstreams::prelude::*;
 use kstreams::runtime::{
     FailureReason, HostInfo, KeyQuery, Position, RangeQuery, StateQueryRequest, ThreadResponse,
@@ -221,11 +221,12 @@ fn eight_threads_query_while_the_store_changes() {
                 })
             })
             .collect();
+        let end = SetAtEnd(&done);
         for round in 1..10 {
             kafka.write(&input, PARTITIONS, numbered(round * 20_000, (round + 1) * 20_000));
         }
         eventually("counts", || total(&store).ok().filter(|total| *total == 180_100));
-        done.store(true, Ordering::Relaxed);
+        drop(end);
         threads.into_iter().map(|thread| thread.join().expect("no error")).sum()
     });
     assert!(asked > 8);
@@ -341,6 +342,7 @@ fn measure(in_memory: bool, threads: usize, time: Duration) {
                 })
             })
             .collect();
+        let end = SetAtEnd(&done);
         let clock = SystemClock::new();
         let (began, mut round) = (clock.now(), 0);
         while clock.now() - began < time {
@@ -349,7 +351,7 @@ fn measure(in_memory: bool, threads: usize, time: Duration) {
             kafka.write(&input, 1, records);
             round += 1;
         }
-        done.store(true, Ordering::Relaxed);
+        drop(end);
         let asked: u64 = asking.into_iter().map(|thread| thread.join().expect("no error")).sum();
         println!(
             "in memory {in_memory}, {threads} threads: {} records, {asked} queries, longest turn of a record {} us",

@@ -3,7 +3,7 @@
 use super::app::{config, start};
 use super::counts;
 use super::exactly_once::check_counts;
-use crate::kafka::{Kafka, PATIENCE, unique};
+use crate::kafka::{Kafka, PATIENCE, SetAtEnd, unique};
 use kstreams::prelude::*;
 use kstreams_client::{Clock, Event, Reader, ResetPolicy, Start, SystemClock, TopicPartition};
 use kstreams_test_programs::{Brokers, JavaProducer};
@@ -28,6 +28,7 @@ fn brokers_die(records: usize, period: Duration) {
         JavaProducer::start(cluster.bootstrap(), &kafka.topic("java", PARTITIONS), PARTITIONS);
     let ended = AtomicBool::new(false);
     let (written, gap) = std::thread::scope(|scope| {
+        let end = SetAtEnd(&ended);
         let watching = scope.spawn(|| longest_gap(cluster.bootstrap(), &output, &ended));
         let writing = scope.spawn(|| {
             let mut writer = Kafka::at(cluster.bootstrap());
@@ -54,7 +55,7 @@ fn brokers_die(records: usize, period: Duration) {
             cluster.bring_back(node);
         }
         let written = writing.join().expect("written");
-        ended.store(true, Ordering::Relaxed);
+        drop(end);
         (written, watching.join().expect("watched"))
     });
     let (javas, _) = java.end().stalls[0];

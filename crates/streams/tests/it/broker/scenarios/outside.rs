@@ -6,7 +6,7 @@ mod example;
 use self::example::{bonuses, scores};
 use super::super::app::{config, start};
 use super::{PARTITIONS, RECORDS, Random, Scenario};
-use crate::kafka::PATIENCE;
+use crate::kafka::{PATIENCE, SetAtEnd};
 use kstreams::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -49,14 +49,6 @@ fn read(app: &KafkaStreams, seed: u64, stop: &AtomicBool, reads: &AtomicUsize) {
     }
 }
 
-struct StopReaders<'a>(&'a AtomicBool);
-
-impl Drop for StopReaders<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn stores_are_read_and_changed_from_outside() {
     let mut scenario = Scenario::new("outside", &["points", "bonus-updates"]);
@@ -81,8 +73,7 @@ fn stores_are_read_and_changed_from_outside() {
             let updates: Vec<_> = (0..UPDATES).map(put).collect();
             updates.into_iter().for_each(|update| update.wait().expect("written"));
         });
-        // Also when the test fails: the scope waits for the readers.
-        let _stop = StopReaders(&stop);
+        let _stop = SetAtEnd(&stop);
         let (third, fourth) = scenario.run_with_faults(1, RECORDS);
         third.stop();
         fourth.stop();
