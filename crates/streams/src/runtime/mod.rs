@@ -14,6 +14,7 @@ mod embedded;
 mod crash_tests;
 mod global_reader;
 mod global_thread;
+mod idling;
 mod lifecycle;
 mod pace;
 mod positions;
@@ -25,6 +26,7 @@ mod shared;
 mod simulation;
 mod store_writer;
 mod task_slot;
+mod task_start;
 mod thread;
 mod thread_assignment;
 mod thread_closing;
@@ -37,6 +39,7 @@ mod uncaught;
 pub use self::app::{KafkaStreams, KafkaStreamsBuilder};
 #[cfg(feature = "embedded")]
 pub use self::embedded::EmbeddedBroker;
+pub use self::idling::TaskWaiting;
 pub use self::lifecycle::State;
 pub use self::queries::{
     FailureReason, HostInfo, InStore, KeyOwner, KeyQuery, MultiVersionedKeyQuery, PartitionResult,

@@ -172,8 +172,10 @@ impl StreamThread {
         let uncommitted = self.slots.keys().any(|task| self.needs_commit(*task));
         let commit = if uncommitted { self.until_commit(now) } else { self.settings.poll };
         let due = self.slots.values().filter_map(|slot| slot.until_punctuation(now)).min();
-        let punctuation = due.unwrap_or(self.settings.poll);
-        Ok(Turn::Wait(linger.min(self.settings.poll).min(commit).min(punctuation)))
+        let idle =
+            self.slots.values().filter_map(|slot| slot.until_idle_enough(&self.settings, now));
+        let due = due.into_iter().chain(idle).min().unwrap_or(self.settings.poll);
+        Ok(Turn::Wait(linger.min(self.settings.poll).min(commit).min(due)))
     }
 
     fn on_event(&mut self, event: Event, now: Now) -> Result<()> {

@@ -3,6 +3,7 @@
 use super::{Inner, LocalStores, Position, Queries, starting};
 use crate::error::Result;
 use crate::processor::TaskId;
+use crate::runtime::TaskWaiting;
 use crate::runtime::lifecycle::State;
 use crate::task::partition_for_key;
 use kstreams_client::{EndpointPartitions, TopicPartition};
@@ -78,6 +79,8 @@ pub struct TaskMetadata {
     pub is_running: bool,
     /// How far it is committed.
     pub committed: Position,
+    /// Why it does not process the records that it has, if that is so.
+    pub waiting: Option<TaskWaiting>,
 }
 
 impl Queries {
@@ -121,7 +124,8 @@ impl Queries {
         let task = |id: &TaskId| {
             let task = inner.tasks.get(id);
             let committed = task.map(|task| task.position()).unwrap_or_default();
-            TaskMetadata { id: *id, is_running: task.is_some(), committed }
+            let waiting = task.and_then(|task| task.waiting());
+            TaskMetadata { id: *id, is_running: task.is_some(), committed, waiting }
         };
         let threads = inner.assigned.values().map(|assigned| ThreadMetadata {
             name: assigned.thread.clone(),

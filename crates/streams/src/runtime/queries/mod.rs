@@ -20,6 +20,7 @@ pub(super) use self::source::LocalStores;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::processor::TaskId;
+use crate::runtime::TaskWaiting;
 use crate::state::{PartitionReader, StoreSpec};
 use crate::topology::Topology;
 use kstreams_client::{CommittedOffset, EndpointPartitions, TopicPartition};
@@ -58,11 +59,16 @@ struct Assigned {
 struct LocalTask {
     stores: BTreeMap<Arc<str>, PartitionReader>,
     position: Mutex<Position>,
+    waiting: Mutex<Option<TaskWaiting>>,
 }
 
 impl LocalTask {
     fn position(&self) -> Position {
         self.position.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn waiting(&self) -> Option<TaskWaiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -74,6 +80,11 @@ pub(super) struct Registered {
 }
 
 impl Registered {
+    /// The task waits, or does so no longer.
+    pub(super) fn waits(&self, waiting: Option<TaskWaiting>) {
+        *self.task.waiting.lock().unwrap_or_else(PoisonError::into_inner) = waiting;
+    }
+
     /// The stores hold what these inputs led to, up to the committed offsets.
     pub(super) fn committed(&self, offsets: &BTreeMap<TopicPartition, CommittedOffset>) {
         let mut position = self.task.position.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,7 +163,11 @@ impl Queries {
             position.reach(&input.topic, input.partition, offset.unwrap_or(0) - 1);
         }
         let stores = stores.into_iter().collect();
-        let task = Arc::new(LocalTask { stores, position: Mutex::new(position) });
+        let task = Arc::new(LocalTask {
+            stores,
+            position: Mutex::new(position),
+            waiting: Mutex::default(),
+        });
         self.write().tasks.insert(id, task.clone());
         Registered { queries: self.clone(), id, task }
     }
