@@ -4,7 +4,7 @@ use crate::kafka::{Kafka, PATIENCE, unique};
 use kstreams::prelude::*;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -138,8 +138,12 @@ impl AppProcess {
     /// Stops the process cleanly, as an operator would, and waits for its end.
     pub(super) fn stop(mut self) {
         self.signal("-TERM");
-        let status = self.child.wait().expect("its end");
-        assert!(status.success(), "{}", self.log().join("\n"));
+        assert!(self.end().success(), "{}", self.log().join("\n"));
+    }
+
+    /// Waits for its end.
+    pub(super) fn end(&mut self) -> ExitStatus {
+        self.child.wait().expect("its end")
     }
 
     /// Kills the process as a crash would; gives its log.

@@ -7,7 +7,7 @@ use kstreams::handlers::{FailedWrite, ProductionHandler, ProductionResponse};
 use kstreams::prelude::*;
 use kstreams_client::NewTopic;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Writes numbers; what is no number fails, and `calls` counts how often.
@@ -373,6 +373,60 @@ fn p84_replacements_have_an_end_and_leave_nothing_behind() {
     assert_eq!(values(&kafka.read_until(&output, 1, |read| !read.is_empty())), [1]);
 }
 
+/// What this process has: threads, open files, kilobytes of memory.
+fn resources() -> [usize; 3] {
+    let count = |path: &str| std::fs::read_dir(path).expect("Linux").count();
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
+    let memory = memory.trim().trim_end_matches(" kB").parse().expect("a number");
+    [count("/proc/self/task"), count("/proc/self/fd"), memory]
+}
+
+/// P84, by the thousand: every other record fails once. `KSTREAMS_REPLACEMENTS` says how many replacements there are.
+#[test]
+#[ignore = "a measurement that takes minutes"]
+fn p84_many_replacements() {
+    let many = std::env::var("KSTREAMS_REPLACEMENTS").map_or(1000, |n| n.parse().expect("n"));
+    let mut kafka = Kafka::shared();
+    let (input, output) = (kafka.topic("in", 1), kafka.topic("out", 1));
+    let last = Arc::new(AtomicUsize::new(0));
+    let failing = last.clone();
+    let builder = StreamsBuilder::new();
+    builder
+        .stream(input.as_str(), Consumed::<String, String>::new())
+        .try_map_values(move |text| {
+            let number: usize = text.parse()?;
+            let is_new = number % 2 == 1 && failing.swap(number, Ordering::SeqCst) != number;
+            if is_new { Err("once".into()) } else { Ok(number as i64) }
+        })
+        .group_by_key(Grouped::new())
+        .count(Materialized::named("counts"))
+        .to_stream()
+        .to(output.as_str(), Produced::new());
+    kafka.write(&input, 1, (0..many * 2).map(|n| ("a", n.to_string())));
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = config(&unique("many"), &kafka.bootstrap, dir.path())
+        .set("retry.backoff.ms", "1")
+        .expect("a setting");
+    let replaced = Arc::new(AtomicUsize::new(0));
+    let counting = replaced.clone();
+    let app = KafkaStreams::builder(builder.build().expect("builds"), settings)
+        .on_uncaught(move |_| {
+            let replaced = counting.fetch_add(1, Ordering::SeqCst);
+            if replaced % (many / 10).max(1) == 0 {
+                println!("{replaced} replacements: {:?}", resources());
+            }
+            ThreadResponse::ReplaceThread
+        })
+        .start()
+        .expect("starts");
+    while replaced.load(Ordering::SeqCst) < many && !app.state().is_terminal() {
+        kafka.pause(Duration::from_millis(50));
+    }
+    println!("{} replacements: {:?}", replaced.load(Ordering::SeqCst), resources());
+    app.close(PATIENCE).expect("closes");
+}
+
 /// The thread that takes the place of another goes on where that one has committed.
 #[test]
 fn a_replaced_thread_goes_on() {
@@ -434,80 +488,6 @@ fn one_instance_can_stop_the_whole_application() {
         errors.iter().any(|error| error.contains("asked for the whole application to stop")),
         "{errors:?}"
     );
-}
-
-/// P83: closing from the handler of uncaught errors and from a listener returns, and the application closes.
-#[test]
-fn p83_closing_from_handlers_and_listeners_returns() {
-    let mut kafka = Kafka::shared();
-    let (input, output) = (kafka.topic("in", 1), kafka.topic("out", 1));
-    let dir = tempfile::tempdir().expect("a directory");
-    let settings = config(&unique("close-within"), &kafka.bootstrap, dir.path());
-    let handle: Arc<OnceLock<KafkaStreams>> = Arc::default();
-    let closed = Arc::new(AtomicUsize::new(0));
-    let close = {
-        let (handle, closed) = (handle.clone(), closed.clone());
-        move || {
-            if let Some(app) = handle.get() {
-                let _ = app.close(Duration::from_secs(60));
-                closed.fetch_add(1, Ordering::SeqCst);
-            }
-        }
-    };
-    let close_too = close.clone();
-    let calls = Arc::default();
-    let app = KafkaStreams::builder(parsing(&input, &output, &calls), settings)
-        .on_uncaught(move |_| {
-            close();
-            ThreadResponse::ShutdownClient
-        })
-        .on_state_change(move |state, _| {
-            if state != State::Running && state != State::Rebalancing {
-                close_too();
-            }
-        })
-        .start()
-        .expect("starts");
-    assert!(handle.set(app).is_ok());
-    let app = handle.get().expect("set");
-    assert_eq!(app.wait_for(PATIENCE, |state| state == State::Running), State::Running);
-    kafka.write_to(&input, 0, "a", "bad");
-    assert!(app.wait_for(Duration::from_secs(20), State::is_terminal).is_terminal());
-    app.close(PATIENCE).expect_err("the error");
-    assert!(closed.load(Ordering::SeqCst) >= 2);
-}
-
-/// P83: user code that takes its time does not hold up whoever closes.
-#[test]
-fn p83_closing_returns_within_its_timeout_while_a_record_takes_its_time() {
-    let mut kafka = Kafka::shared();
-    let (input, output) = (kafka.topic("in", 1), kafka.topic("out", 1));
-    let builder = StreamsBuilder::new();
-    let (begun, goes_on) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    let (begins, waits) = (begun.clone(), goes_on.clone());
-    builder
-        .stream(input.as_str(), Consumed::<String, String>::new())
-        .map_values(move |value| {
-            begins.store(true, Ordering::SeqCst);
-            while !waits.load(Ordering::SeqCst) {
-                std::thread::park_timeout(Duration::from_millis(20));
-            }
-            value
-        })
-        .to(output.as_str(), Produced::new());
-    let dir = tempfile::tempdir().expect("a directory");
-    let settings = config(&unique("busy"), &kafka.bootstrap, dir.path());
-    let running = start(builder.build().expect("builds"), settings);
-    kafka.write(&input, 1, [("a", "1")]);
-    while !begun.load(Ordering::SeqCst) {
-        kafka.pause(Duration::from_millis(10));
-    }
-    let error = running.close(Duration::from_millis(300)).expect_err("too early");
-    assert_eq!(error.kind(), ErrorKind::Timeout);
-    goes_on.store(true, Ordering::SeqCst);
-    running.close(PATIENCE).expect("closes");
-    // The record in hand was finished.
-    assert_eq!(kafka.read_until(&output, 1, |read| !read.is_empty()).len(), 1);
 }
 
 /// P81: a record that takes longer than the session of the group is processed once, and what comes behind it as well.

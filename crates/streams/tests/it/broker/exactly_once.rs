@@ -229,21 +229,25 @@ fn p72_a_producer_is_fenced_on_purpose() {
     let dir = tempfile::tempdir().expect("a directory");
     let settings = config(&application, &kafka.bootstrap, dir.path()).exactly_once();
     let running = start(counts(&input, &output), settings);
-    let process = process_id(&dir.path().join(&application));
     for round in 0..3 {
         kafka.write(&input, PARTITIONS, records(round * 50_000, (round + 1) * 50_000));
         kafka.read_until(&output, PARTITIONS, |read| read.len() > round * 50_000);
-        let config = ProducerConfig {
-            transactional_id: Some(format!("{application}-{process}-1")),
-            ..ProducerConfig::default()
-        };
-        let mut fencing = kafka.client().producer(config);
-        fencing.init().wait(PATIENCE).expect("fences");
+        fence(&mut kafka, &application, &dir.path().join(&application));
     }
     let read = kafka.read_until(&output, PARTITIONS, |read| read.len() >= 150_000);
     check_counts(&read, 150_000);
     assert_eq!(running.state(), State::Running);
     running.close(PATIENCE).expect("closes");
+}
+
+/// Takes the transactional id of an application's first thread, whose state directory this is.
+pub(super) fn fence(kafka: &mut Kafka, application: &str, directory: &Path) {
+    let process = process_id(directory);
+    let config = ProducerConfig {
+        transactional_id: Some(format!("{application}-{process}-1")),
+        ..ProducerConfig::default()
+    };
+    kafka.client().producer(config).init().wait(PATIENCE).expect("fences");
 }
 
 /// The process id that the state directory keeps, in Java's file.

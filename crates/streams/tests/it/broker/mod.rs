@@ -1,6 +1,7 @@
 //! Tests on a real Apache Kafka: `cargo xtask test` starts one and sets `KSTREAMS_TEST_BOOTSTRAP`.
 
 mod app;
+mod closing;
 mod errors;
 mod exactly_once;
 mod faults;

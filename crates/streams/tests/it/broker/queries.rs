@@ -1,6 +1,7 @@
 //! Stores read by threads of the user's own while the application runs, moves, fails and closes.
 
 use super::app::{config, start};
+use super::exactly_once::fence;
 use crate::kafka::{Kafka, PATIENCE, SetAtEnd, unique};
 use kstreams::prelude::*;
 use kstreams::runtime::{
@@ -8,7 +9,8 @@ use kstreams::runtime::{
 };
 use kstreams_client::{Clock, SystemClock};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 const PARTITIONS: i32 = 4;
@@ -133,7 +135,7 @@ fn p91_queries_see_committed_values_only() {
         let input = kafka.topic("in", 1);
         let token = counts();
         let token = if in_memory { token.in_memory() } else { token };
-        let seen = std::sync::Arc::new((AtomicBool::new(false), AtomicBool::new(false)));
+        let seen = Arc::new((AtomicBool::new(false), AtomicBool::new(false)));
         let gate = seen.clone();
         let builder = StreamsBuilder::new();
         let _ = builder.stream(input.as_str(), Consumed::<String, String>::new()).process(
@@ -161,7 +163,7 @@ fn p91_queries_see_committed_values_only() {
 
 struct Gated {
     counts: KeyValueStore<String, i64>,
-    gate: std::sync::Arc<(AtomicBool, AtomicBool)>,
+    gate: Arc<(AtomicBool, AtomicBool)>,
 }
 
 impl Processor for Gated {
@@ -178,6 +180,76 @@ impl Processor for Gated {
         }
         self.counts.put(&record.key, Some(&record.value.parse()?))?;
         Ok(())
+    }
+}
+
+/// Puts how many records of "a" there were, those of attempts that came to nothing included, and stops at "gate".
+struct Attempts {
+    counts: KeyValueStore<String, i64>,
+    attempts: Arc<AtomicI64>,
+    gate: Arc<(AtomicBool, AtomicBool)>,
+}
+
+impl Processor for Attempts {
+    type In = (String, String);
+    type Out = ((), ());
+
+    fn process(&mut self, record: Record<String, String>, _: &mut Context<Self>) -> ProcessResult {
+        if record.key == "a" {
+            let attempt = self.attempts.fetch_add(1, Ordering::SeqCst);
+            return Ok(self.counts.put(&record.key, Some(&attempt))?);
+        }
+        self.gate.0.store(true, Ordering::SeqCst);
+        while !self.gate.1.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+}
+
+/// P91: a transaction that is aborted is never seen: its producer is fenced in the middle, and what it did is done again.
+#[test]
+fn p91_an_aborted_transaction_is_never_seen() {
+    for in_memory in [false, true] {
+        let mut kafka = Kafka::shared();
+        let input = kafka.topic("in", 1);
+        let token = if in_memory { counts().in_memory() } else { counts() };
+        let attempts = Arc::<AtomicI64>::default();
+        let gate = Arc::<(AtomicBool, AtomicBool)>::default();
+        let (attempted, gated) = (attempts.clone(), gate.clone());
+        let builder = StreamsBuilder::new();
+        let supplier = move |ctx: &mut InitContext| {
+            let (attempts, gate) = (attempted.clone(), gated.clone());
+            Ok(Attempts { counts: ctx.store(&token)?, attempts, gate })
+        };
+        let _ = builder
+            .stream(input.as_str(), Consumed::<String, String>::new())
+            .process(supplier, Processed::named("attempts").store(&token));
+        let dir = tempfile::tempdir().expect("a directory");
+        let application = unique("aborted");
+        let settings = config(&application, &kafka.bootstrap, dir.path()).exactly_once();
+        // The directory tells the process's id, which is part of the producer's name.
+        let other = Stores::key_value::<String, i64>("other");
+        builder.store_writer(&other, kafka.topic("other", 1));
+        let app = start(builder.build().expect("builds"), settings);
+        let store = app.store(&token).expect("a handle");
+        let key = "a".to_string();
+        kafka.write(&input, 1, [("a", "x")]);
+        eventually("the first value", || store.get(&key).expect("a look").filter(|one| *one == 0));
+        kafka.write(&input, 1, [("a", "x"), ("gate", "x")]);
+        eventually("the gate", || gate.0.load(Ordering::SeqCst).then_some(()));
+        fence(&mut kafka, &application, &dir.path().join(&application));
+        gate.1.store(true, Ordering::SeqCst);
+        let mut seen = Vec::new();
+        let looked = eventually("the last value", || {
+            let value = store.get(&key).ok().flatten()?;
+            if seen.last() != Some(&value) {
+                seen.push(value);
+            }
+            (value > 1).then_some(value)
+        });
+        app.close(PATIENCE).expect("closes");
+        assert_eq!(seen, [0, looked], "after {attempts:?} attempts");
     }
 }
 
@@ -239,7 +311,7 @@ fn p89_a_handle_outlives_its_thread() {
     let mut kafka = Kafka::shared();
     let input = kafka.topic("in", 1);
     let token = counts();
-    let failed = std::sync::Arc::new(AtomicBool::new(false));
+    let failed = Arc::new(AtomicBool::new(false));
     let (fails, builder) = (failed.clone(), StreamsBuilder::new());
     let _ = builder.stream(input.as_str(), Consumed::<String, String>::new()).process(
         move |ctx| Ok(Failing { counts: ctx.store(&token)?, failed: fails.clone() }),
@@ -274,7 +346,7 @@ fn p89_a_handle_outlives_its_thread() {
 /// Fails at the first record that asks for it.
 struct Failing {
     counts: KeyValueStore<String, i64>,
-    failed: std::sync::Arc<AtomicBool>,
+    failed: Arc<AtomicBool>,
 }
 
 impl Processor for Failing {
@@ -309,7 +381,7 @@ fn measure(in_memory: bool, threads: usize, time: Duration) {
     let mut kafka = Kafka::shared();
     let input = kafka.topic("in", 1);
     let token = if in_memory { counts().in_memory() } else { counts() };
-    let progress = std::sync::Arc::new(Progress::default());
+    let progress = Arc::new(Progress::default());
     let (seen, builder) = (progress.clone(), StreamsBuilder::new());
     let _ = builder.stream(input.as_str(), Consumed::<String, String>::new()).process(
         move |ctx| {
@@ -371,7 +443,7 @@ struct Progress {
 
 struct Watched {
     counts: KeyValueStore<String, i64>,
-    progress: std::sync::Arc<Progress>,
+    progress: Arc<Progress>,
     clock: SystemClock,
     last: kstreams_client::Now,
 }
