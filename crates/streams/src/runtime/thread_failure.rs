@@ -43,6 +43,8 @@ pub(super) struct Failing {
     /// The task that processed a record last.
     pub(super) last: Option<TaskId>,
     rounds: u32,
+    /// The record that ended the thread, if it was one.
+    at: Option<RecordMetadata>,
     /// Dead letters of what ended the thread.
     pub(super) dead_letters: Vec<DeadLetter>,
 }
@@ -55,6 +57,11 @@ impl Failing {
 }
 
 impl StreamThread {
+    /// The record that ended the thread, if it was one.
+    pub(super) fn failed_at(&mut self) -> Option<RecordMetadata> {
+        self.failing.at.take()
+    }
+
     /// A task failed while it processed.
     pub(super) fn task_failed(&mut self, task: TaskId, error: Error, now: Now) -> Result<()> {
         let remains = self.remains(task);
@@ -68,6 +75,7 @@ impl StreamThread {
         let known = self.failing.doomed.iter().any(|doomed| doomed.task == task);
         if known || !self.may_go_back(&error) {
             self.failing.dead_letters = dead_letters;
+            self.failing.at = Some(place);
             return Err(error);
         }
         tracing::warn!("what comes before it is committed first: {error}");
@@ -212,6 +220,7 @@ impl StreamThread {
         }
         let doomed = self.failing.doomed.swap_remove(reached);
         self.failing.dead_letters = doomed.dead_letters;
+        self.failing.at = Some(doomed.place);
         Err(doomed.error)
     }
 }

@@ -39,7 +39,7 @@ impl ThreadMain<'_> {
             let response = self.response_to(&error);
             let ran = self.clock.now().monotonic.saturating_sub(began);
             let pause = match response {
-                ThreadResponse::ReplaceThread => replacements.next(ran),
+                ThreadResponse::ReplaceThread => replacements.next(ran, thread.failed_at()),
                 _ => None,
             };
             let Some(pause) = pause else {
