@@ -32,6 +32,7 @@ mod tests;
 pub(crate) use self::change_buffer::{ChangeBuffer, Waiting};
 pub(crate) use self::codec::{KeyValueSerdes, TableChange};
 pub(crate) use self::directory::{DirectoryLock, StateDirectory, clean_up};
+pub(crate) use self::engine::delete_database;
 pub(crate) use self::global::{GlobalRecord, GlobalSpec, GlobalStores, Unreadable};
 pub use self::global::{GlobalTable, GlobalTableWriter};
 pub(crate) use self::join_buffer::{JoinBuffer, WaitingRecord};

@@ -127,6 +127,11 @@ impl Restoring {
         Ok(())
     }
 
+    /// Where reading of a changelog goes on.
+    pub(crate) fn position(&self, changelog: &str) -> Option<i64> {
+        self.stores.iter().find(|store| *store.changelog == *changelog)?.position
+    }
+
     fn store(&mut self, changelog: &str) -> Option<&mut RestoreStore> {
         self.stores.iter_mut().find(|store| *store.changelog == *changelog)
     }

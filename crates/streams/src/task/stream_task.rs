@@ -33,6 +33,13 @@ pub(crate) struct TaskPlan {
 }
 
 impl TaskPlan {
+    /// What the nodes of a task share.
+    pub(crate) fn context(&self, id: TaskId) -> TaskContext {
+        let (application, globals) = (self.application.clone(), self.globals.clone());
+        let (elapsed, errors) = (self.elapsed.clone(), self.errors.clone());
+        TaskContext::new(application, id, self.rules, globals, elapsed, errors)
+    }
+
     pub(crate) fn new(
         topology: Topology,
         settings: &Settings,
@@ -101,10 +108,7 @@ impl StreamTask {
     ) -> Result<Self> {
         let graph = plan.topology.graph();
         let app = &plan.application.id;
-        let (application, globals) = (plan.application.clone(), plan.globals.clone());
-        let (elapsed, errors) = (plan.elapsed.clone(), plan.errors.clone());
-        let context = TaskContext::new(application, id, plan.rules, globals, elapsed, errors);
-        let context = Rc::new(context);
+        let context = Rc::new(plan.context(id));
         context.set_wall_clock(wall_clock);
         let used = graph.stores_of(id.subtopology);
         let specs = graph.stores.iter().filter(|spec| used.contains(&spec.name));
@@ -413,6 +417,11 @@ impl StreamTask {
         }
         let committed = self.stores.commit(&offsets);
         committed.map_err(|error| error.context(format!("task {}", self.id())))
+    }
+
+    /// Ends the task as a crash does: processors hear nothing of it.
+    pub(crate) fn abandon(self) -> TaskBackends {
+        self.stores.into_backends()
     }
 
     /// Ends the task after a commit: processors are closed, the engines can be used again.

@@ -1,12 +1,13 @@
 //! The test driver: a topology on real tasks, without a broker, without threads, with a clock that the test turns.
 
+mod cluster;
 mod collector;
 mod driver;
 mod task_driver;
 mod topics;
 
 pub use self::collector::ProducedRecord;
-pub use self::driver::TopologyTestDriver;
+pub use self::driver::{LocalState, TopologyTestDriver, TopologyTestDriverBuilder};
 #[doc(hidden)]
 pub use self::task_driver::TaskDriver;
 pub use self::topics::{TestInputTopic, TestOutputTopic};

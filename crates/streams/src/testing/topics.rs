@@ -5,15 +5,32 @@ use super::driver::TopologyTestDriver;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::record::Record;
 use crate::serde::{At, SerdeRef, deserialize_nullable, serialize_nullable};
+use bytes::Bytes;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::time::Duration;
 
 /// A topic that a test writes. It has a time of its own, which [`Self::pipe`] uses and `pipe_at` sets.
+///
+/// ```
+/// use kstreams::prelude::*;
+///
+/// let builder = StreamsBuilder::new();
+/// builder.stream("in", Consumed::<String, i64>::new()).to("out", Produced::new());
+/// let mut driver = TopologyTestDriver::new(builder.build()?)?;
+/// let mut input = driver.input::<String, i64>("in").start_at(1_000).advance_by(millis(10));
+/// input.pipe_all(&mut driver, [("a", 1), ("b", 2)])?;
+/// let times = driver.output::<String, i64>("out").read_all(&mut driver)?;
+/// assert_eq!(times.iter().map(|record| record.timestamp).collect::<Vec<_>>(), [1_000, 1_010]);
+/// # Ok::<(), kstreams::Error>(())
+/// ```
 pub struct TestInputTopic<K, V> {
     topic: String,
     key: SerdeRef<K>,
     value: SerdeRef<V>,
     time: i64,
+    step: i64,
+    partition: Option<i32>,
 }
 
 impl<K, V> fmt::Debug for TestInputTopic<K, V> {
@@ -24,7 +41,28 @@ impl<K, V> fmt::Debug for TestInputTopic<K, V> {
 
 impl<K: 'static, V: 'static> TestInputTopic<K, V> {
     pub(super) fn new(topic: &str, key: SerdeRef<K>, value: SerdeRef<V>) -> Self {
-        TestInputTopic { topic: topic.into(), key, value, time: 0 }
+        TestInputTopic { topic: topic.into(), key, value, time: 0, step: 0, partition: None }
+    }
+
+    /// Sets the topic's time, in milliseconds since the epoch; 0 at first.
+    #[must_use]
+    pub fn start_at(mut self, time: i64) -> Self {
+        self.time = time;
+        self
+    }
+
+    /// How far the topic's time moves behind each record that [`Self::pipe`] gives it.
+    #[must_use]
+    pub fn advance_by(mut self, step: Duration) -> Self {
+        self.step = i64::try_from(step.as_millis()).unwrap_or(i64::MAX);
+        self
+    }
+
+    /// Writes to this partition, whatever the keys.
+    #[must_use]
+    pub fn partition(mut self, partition: i32) -> Self {
+        self.partition = Some(partition);
+        self
     }
 
     /// Pipes a key and a value at the topic's time.
@@ -38,7 +76,21 @@ impl<K: 'static, V: 'static> TestInputTopic<K, V> {
         value: impl Into<V>,
     ) -> Result<()> {
         let time = self.time;
-        self.pipe_key_value_at(driver, time, key, value)
+        self.pipe_key_value_at(driver, time, key, value)?;
+        self.time = time.saturating_add(self.step);
+        Ok(())
+    }
+
+    /// As [`Self::pipe`] for each pair.
+    ///
+    /// # Errors
+    /// As [`Self::pipe`]; what comes behind is not piped.
+    pub fn pipe_all<KeyLike: Into<K>, ValueLike: Into<V>>(
+        &mut self,
+        driver: &mut TopologyTestDriver,
+        pairs: impl IntoIterator<Item = (KeyLike, ValueLike)>,
+    ) -> Result<()> {
+        pairs.into_iter().try_for_each(|(key, value)| self.pipe(driver, key, value))
     }
 
     /// Pipes a key and a value at a time in milliseconds, which becomes the topic's time.
@@ -72,7 +124,17 @@ impl<K: 'static, V: 'static> TestInputTopic<K, V> {
         let key = key.map_err(unwritable)?;
         let value = serialize_nullable(&*self.value, &at(false), &record.value, &mut value);
         let value = value.map_err(unwritable)?;
-        driver.pipe_bytes(&self.topic, key, value, record.timestamp, &record.headers)
+        match self.partition {
+            None => driver.pipe_bytes(&self.topic, key, value, record.timestamp, &record.headers),
+            Some(partition) => driver.pipe_produced(&ProducedRecord {
+                topic: self.topic.clone(),
+                partition,
+                key: key.map(Bytes::copy_from_slice),
+                value: value.map(Bytes::copy_from_slice),
+                timestamp: record.timestamp,
+                headers: record.headers,
+            }),
+        }
     }
 }
 
@@ -107,6 +169,16 @@ impl<K, V> fmt::Debug for TestOutputTopic<K, V> {
 impl<K: 'static, V: 'static> TestOutputTopic<K, V> {
     pub(super) fn new(topic: &str, key: SerdeRef<K>, value: SerdeRef<V>) -> Self {
         TestOutputTopic { topic: topic.into(), key, value }
+    }
+
+    /// How many records were not read yet.
+    pub fn len(&self, driver: &TopologyTestDriver) -> usize {
+        driver.outputs.get(&self.topic).map_or(0, VecDeque::len)
+    }
+
+    /// Whether all records were read.
+    pub fn is_empty(&self, driver: &TopologyTestDriver) -> bool {
+        self.len(driver) == 0
     }
 
     /// The next record that was not read yet.
