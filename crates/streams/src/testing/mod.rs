@@ -3,14 +3,19 @@
 mod cluster;
 mod collector;
 mod driver;
+mod processor_driver;
 mod task_driver;
+mod test_task;
 mod topics;
+mod value_transformer_driver;
 
 pub use self::collector::ProducedRecord;
 pub use self::driver::{LocalState, TopologyTestDriver, TopologyTestDriverBuilder};
+pub use self::processor_driver::{Forwarded, ProcessorTestDriver, ProcessorTestDriverBuilder};
 #[doc(hidden)]
 pub use self::task_driver::TaskDriver;
 pub use self::topics::{TestInputTopic, TestOutputTopic};
+pub use self::value_transformer_driver::ValueTransformerTestDriver;
 
 /// A table of keys and values for assertions: `table! { "to" => 2, "be" => 2 }`.
 #[macro_export]

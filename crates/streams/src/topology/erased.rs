@@ -3,8 +3,10 @@
 //! A node is known to the task only as an erased port. Its edges stay typed: a record moves through
 //! [`Output::send`] as `Record<K, V>`, without boxing. `Any` is used here, while wiring, and nowhere else.
 
+mod alone;
 mod wrapper;
 
+pub(crate) use self::alone::Alone;
 pub use self::wrapper::{ProcessorWrapper, WrappedRecord, Wrapper, Wrapping};
 
 use crate::error::{BoxError, Error, ErrorKind, Result};

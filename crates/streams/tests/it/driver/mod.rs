@@ -3,11 +3,13 @@
 mod decide;
 mod dsl;
 mod errors;
+mod kit;
 mod lint;
 mod mistakes;
 mod poison;
 mod processors;
 mod punctuators;
+mod single;
 mod stores;
 mod stream_joins;
 mod table_joins;

@@ -1,0 +1,66 @@
+//! A task with nothing in it but stores: what single processors are tested in.
+
+use crate::config::StreamsConfig;
+use crate::dsl::Processed;
+use crate::error::Result;
+use crate::processor::{Elapsed, InitContext, Processor, ProcessorSupplier, TaskContext, TaskId};
+use crate::processor::{KeyOf, ValueOf};
+use crate::state::{StoreSet, TaskBackends};
+use crate::task::TaskPlan;
+use crate::topology::TopologyBuilder;
+use crate::topology::erased::{Alone, Fault, Port, catch_panic};
+use std::rc::Rc;
+use std::sync::Arc;
+
+pub(super) struct TestTask {
+    pub(super) context: Rc<TaskContext>,
+    stores: StoreSet,
+    name: Arc<str>,
+    connected: Vec<Arc<str>>,
+}
+
+impl TestTask {
+    pub(super) fn new(
+        processed: &Processed,
+        config: &StreamsConfig,
+        id: TaskId,
+        wall_clock: i64,
+    ) -> Result<Self> {
+        let settings = config.resolve()?;
+        let mut builder = TopologyBuilder::new();
+        processed.stores.iter().for_each(|spec| builder.add_store(spec));
+        let topology = builder.build()?;
+        let specs = topology.graph().stores.iter().map(|spec| (spec.clone(), None));
+        let specs: Vec<_> = specs.collect();
+        let plan = TaskPlan::new(topology, &settings, Arc::default(), Elapsed::none());
+        let (backends, budget) = (TaskBackends::new(None), settings.store_budget());
+        let (app, rules) = (&settings.application_id, settings.rules.compatibility);
+        let connected = specs.iter().map(|(spec, _)| spec.name.clone()).collect();
+        let stores = StoreSet::open(app, specs, backends, rules, &budget)?;
+        let context = Rc::new(plan.context(id));
+        context.set_wall_clock(wall_clock);
+        let name = processed.name.as_deref().unwrap_or("processor").into();
+        Ok(TestTask { context, stores, name, connected })
+    }
+
+    pub(super) fn init_context(&self) -> InitContext<'_> {
+        let TestTask { context, stores, name, connected } = self;
+        InitContext { task: context, stores, node: name, connected }
+    }
+
+    /// The processor as the only node of the task.
+    pub(super) fn build_processor<P: Processor>(
+        &self,
+        supplier: ProcessorSupplier<P>,
+        children: Vec<(Arc<str>, Port<KeyOf<P::Out>, ValueOf<P::Out>>)>,
+    ) -> Result<Alone<KeyOf<P::In>, ValueOf<P::In>>> {
+        let TestTask { context, stores, name, connected } = self;
+        let node = || Alone::processor(&supplier, name, connected, context, stores, children);
+        catch_panic(node)?
+    }
+
+    /// Calls user code; what goes wrong is an error.
+    pub(super) fn caught<T>(&self, call: impl FnOnce() -> Result<T, Fault>) -> Result<T> {
+        catch_panic(call)?.map_err(Fault::into_error)
+    }
+}

@@ -1,0 +1,70 @@
+//! A node without a graph around it, for tests of user code.
+
+use super::{Close, ErasedPort, Port, Wiring};
+use crate::error::{Error, ErrorKind, Result};
+use crate::processor::{
+    KeyOf, KeyValue, Processor, ProcessorSupplier, Punctuate, TaskContext, ValueOf, build_processor,
+};
+use crate::state::StoreSet;
+use crate::task::{Outgoing, Placement, RecordCollector, TopicHandle};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A node, and what its task would know of it.
+pub(crate) struct Alone<K, V> {
+    pub(crate) port: Port<K, V>,
+    pub(crate) closers: Vec<Rc<dyn Close>>,
+    pub(crate) punctuated: Vec<Rc<dyn Punctuate>>,
+}
+
+impl<K: 'static, V: 'static> Alone<K, V> {
+    pub(crate) fn processor<P>(
+        supplier: &ProcessorSupplier<P>,
+        name: &Arc<str>,
+        connected: &[Arc<str>],
+        task: &Rc<TaskContext>,
+        stores: &StoreSet,
+        children: Vec<(Arc<str>, Port<KeyOf<P::Out>, ValueOf<P::Out>>)>,
+    ) -> Result<Self>
+    where
+        P: Processor,
+        P::In: KeyValue<Key = K, Value = V>,
+    {
+        let children = children.into_iter().map(|(name, port)| (name, ErasedPort::new(port)));
+        let children: Vec<_> = children.collect();
+        let collector: Rc<RefCell<dyn RecordCollector>> = Rc::new(RefCell::new(Nowhere));
+        let (mut closers, mut punctuated) = (Vec::new(), Vec::new());
+        let mut wiring = Wiring {
+            name: name.clone(),
+            connected: connected.to_vec(),
+            sends_old_values: false,
+            wrapping: None,
+            children: children.iter().map(|(name, port)| (name.clone(), port)).collect(),
+            task,
+            stores,
+            collector: &collector,
+            closers: &mut closers,
+            punctuated: &mut punctuated,
+        };
+        let port = build_processor(supplier, &mut wiring)?;
+        Ok(Alone { port, closers, punctuated })
+    }
+}
+
+/// There is no sink that would write.
+struct Nowhere;
+
+impl RecordCollector for Nowhere {
+    fn topic(&mut self, _: &str) -> TopicHandle {
+        TopicHandle(0)
+    }
+
+    fn partitions(&mut self, _: TopicHandle) -> Result<i32> {
+        Err(Error::new(ErrorKind::InvalidState, "there are no topics here"))
+    }
+
+    fn append(&mut self, _: TopicHandle, _: Placement, _: Outgoing) -> Result<()> {
+        Err(Error::new(ErrorKind::InvalidState, "there are no topics here"))
+    }
+}
