@@ -6,4 +6,7 @@
 #![doc = include_str!("from_java.md")]
 
 #[allow(unused_imports, reason = "the names are those of links")]
-use crate::{dsl::*, prelude::*, state::*, topology::*};
+use crate::{
+    config::*, dsl::*, handlers::*, prelude::*, processor::*, runtime::*, state::*, testing::*,
+    topology::*,
+};

@@ -6,6 +6,8 @@ use super::mapping::{Class, Line, Verdict};
 #[derive(Debug)]
 pub(super) struct Table<'a> {
     pub(super) name: String,
+    /// Whether one thing is said about the whole class.
+    pub(super) is_whole: bool,
     pub(super) rows: Vec<Row<'a>>,
 }
 
@@ -43,7 +45,8 @@ pub(super) fn compare<'a>(
             None => mistakes.push(format!("{method} of Java has no line")),
         }
     }
-    for table in &mut tables {
+    // A class as a whole may have no methods at all.
+    for table in tables.iter_mut().filter(|table| !table.is_whole) {
         for Row { line, .. } in table.rows.iter().filter(|row| row.java.is_empty()) {
             mistakes.push(format!(
                 "line {}: there is no method {}.{} in Java that no line before it is about",
@@ -57,7 +60,14 @@ pub(super) fn compare<'a>(
 
 fn table(class: &Class) -> Table<'_> {
     let rows = class.lines.iter().map(|line| Row { java: Vec::new(), line }).collect();
-    Table { name: class.name(), rows }
+    Table { name: class.name(), is_whole: class.is_whole(), rows }
+}
+
+/// What the file does not say about packages that it is about: classes without a section.
+pub(super) fn missing_classes(classes: &[Class], of_java: &str) -> Vec<String> {
+    let is_known = |path: &str| classes.iter().any(|class| class.path == path);
+    let missing = of_java.lines().filter(|path| !path.is_empty() && !is_known(path));
+    missing.map(|path| format!("the class {path} of Java has no section")).collect()
 }
 
 /// The dots of types are behind the bracket.

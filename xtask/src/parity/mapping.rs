@@ -1,5 +1,8 @@
 //! The file that says for each method of Java what is ours: classes, and lines of a pattern and a verdict.
 
+/// The pattern of all methods of a class.
+const WHOLE: &str = "*";
+
 /// A class of Java with what is said about its methods.
 #[derive(Debug)]
 pub(super) struct Class {
@@ -9,10 +12,16 @@ pub(super) struct Class {
 }
 
 impl Class {
-    /// Its name without the package: `Outer.Inner`.
+    /// Its name without the package: `Outer.Inner`, or `api.Outer` for one of `processor.api`, where names of `processor` come again.
     pub(super) fn name(&self) -> String {
-        let (_, name) = self.path.rsplit_once('.').unwrap_or(("", &self.path));
-        name.replace('$', ".")
+        let (package, name) = self.path.rsplit_once('.').unwrap_or(("", &self.path));
+        let part = if package.ends_with(".api") { "api." } else { "" };
+        format!("{part}{}", name.replace('$', "."))
+    }
+
+    /// Whether one thing is said about all its methods.
+    pub(super) fn is_whole(&self) -> bool {
+        matches!(self.lines.as_slice(), [line] if line.pattern == WHOLE)
     }
 }
 
@@ -75,11 +84,18 @@ pub(super) fn parse(text: &str) -> Result<Vec<Class>, Vec<String>> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        if let Some(path) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        if let Some((path, rest)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             if classes.iter().any(|class| class.path == path) {
                 mistakes.push(format!("line {number}: {path} is there twice"));
             }
-            classes.push(Class { path: path.to_owned(), lines: Vec::new() });
+            let mut lines = Vec::new();
+            if !rest.is_empty() {
+                match parse_verdict(number, WHOLE, rest) {
+                    Ok(line) => lines.push(line),
+                    Err(why) => mistakes.push(format!("line {number}: {why}")),
+                }
+            }
+            classes.push(Class { path: path.to_owned(), lines });
             continue;
         }
         match (parse_line(number, line), classes.last_mut()) {
@@ -91,10 +107,16 @@ pub(super) fn parse(text: &str) -> Result<Vec<Class>, Vec<String>> {
     if mistakes.is_empty() { Ok(classes) } else { Err(mistakes) }
 }
 
+const FORM: &str = "a line is `method(Types) = ours | note` with =, ~, - or !";
+
 fn parse_line(number: usize, line: &str) -> Result<Line, String> {
-    const FORM: &str = "a line is `method(Types) = ours | note` with =, ~, - or !";
     let close = line.find(')').ok_or(FORM)?;
     let (pattern, rest) = line.split_at(close + 1);
+    parse_verdict(number, pattern, rest)
+}
+
+/// What is said about the methods that fit a pattern.
+fn parse_verdict(number: usize, pattern: &str, rest: &str) -> Result<Line, String> {
     let (mark, rest) = rest.trim_start().split_once(' ').ok_or(FORM)?;
     let verdict = Verdict::of(mark).ok_or(FORM)?;
     let pattern = pattern.to_owned();

@@ -1,4 +1,4 @@
-//! `cargo xtask parity`: every public method of Java's DSL beside ours, read from the classes of the real Kafka.
+//! `cargo xtask parity`: every public method of Java's beside ours, read from the classes of the real Kafka.
 //!
 //! That ours exist is rustdoc's to say: in the page that is made for it each of our names is a link.
 
@@ -13,6 +13,17 @@ use crate::{java, process, workspace};
 use comparison::Table;
 use mapping::Verdict;
 use page::Names;
+
+/// The packages all of whose public classes the file has to have a section for; those of the DSL it names one by one.
+const PACKAGES: [&str; 7] = [
+    "org.apache.kafka.streams",
+    "org.apache.kafka.streams.errors",
+    "org.apache.kafka.streams.processor",
+    "org.apache.kafka.streams.processor.api",
+    "org.apache.kafka.streams.query",
+    "org.apache.kafka.streams.state",
+    "org.apache.kafka.streams.test",
+];
 
 /// The file of what is ours.
 const MAPPING: &str = "xtask/parity.txt";
@@ -43,6 +54,12 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     let text = read(MAPPING)?;
     let classes = mapping::parse(&text).map_err(|mistakes| told(&mistakes))?;
     java::prepare()?;
+    let mut command = java::run(["Methods", "--classes"]);
+    command.args(PACKAGES);
+    let missing = comparison::missing_classes(&classes, &process::output(command)?);
+    if !missing.is_empty() {
+        return Err(told(&missing));
+    }
     let mut command = java::run(["Methods"]);
     command.args(classes.iter().map(|class| &class.path));
     let methods = process::output(command)?;
@@ -75,8 +92,8 @@ fn told(mistakes: &[String]) -> String {
 fn list(tables: &[Table<'_>]) -> String {
     format!(
         "# Java's methods and ours\n\n\
-         Every public method of Java's DSL in Kafka Streams 4.4, read from its classes by reflection, beside ours. One method with \
-         an options struct stands here where Java has overloads; `named` and `materialized` follow the operator that they are \
+         Every public method of Kafka Streams 4.4 and its test utilities (the DSL, processors, state, queries, errors, tests), read \
+         from the classes by reflection, beside ours. One method with an options struct stands here where Java has overloads; `named` and `materialized` follow the operator that they are \
          about. Methods `try_…` take closures that can fail.\n\n\
          `cargo xtask parity --write` makes this file from `{MAPPING}`; the same with links is the page `from_java` of the \
          documentation.\n\n\

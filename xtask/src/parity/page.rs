@@ -41,11 +41,15 @@ pub(super) fn overview(tables: &[Table<'_>]) -> String {
     );
     put(&mut text, "| Java | methods | ours | by an option | left out | not yet |");
     put(&mut text, "|---|--:|--:|--:|--:|--:|");
-    for table in tables {
+    for table in tables.iter().filter(|table| !table.is_whole) {
         let counts = VERDICTS.map(|of| table.count(of));
         let all: usize = counts.iter().sum();
         let cells = counts.map(|count| if count == 0 { String::new() } else { count.to_string() });
         put(&mut text, &format!("| {} | {all} | {} |", table.name, cells.join(" | ")));
+    }
+    let whole = tables.iter().filter(|table| table.is_whole).count();
+    if whole > 0 {
+        put(&mut text, &format!("\nOne thing is said about each of {whole} further classes."));
     }
     text
 }
@@ -73,15 +77,29 @@ pub(super) fn missing(tables: &[Table<'_>], verdict: Verdict) -> String {
 /// The methods of one row, overloads as one.
 fn short(class: &str, row: &Row<'_>) -> String {
     match row.java.as_slice() {
+        _ if row.line.pattern == "*" => format!("`{class}`"),
         [one] => format!("`{class}.{one}`"),
         _ => format!("`{class}.{}`", row.line.pattern.replace('*', "…")),
     }
 }
 
-/// A table a class.
+/// A table a class, and one of the classes about which one thing is said.
 pub(super) fn tables(tables: &[Table<'_>], names: Names) -> String {
     let mut text = String::new();
-    for table in tables {
+    let (whole, parted): (Vec<&Table<'_>>, Vec<&Table<'_>>) =
+        tables.iter().partition(|table| table.is_whole);
+    if !whole.is_empty() {
+        put(&mut text, "\n## Whole classes\n");
+        put(&mut text, "| Java | methods | ours |");
+        put(&mut text, "|---|--:|---|");
+    }
+    for (table, row) in
+        whole.iter().flat_map(|table| table.rows.iter().map(move |row| (table, row)))
+    {
+        let (name, methods, ours) = (&table.name, row.java.len(), answer(row, names));
+        put(&mut text, &format!("| `{name}` | {methods} | {ours} |"));
+    }
+    for table in parted {
         put(&mut text, &format!("\n## {}\n", table.name));
         put(&mut text, "| Java | ours |");
         put(&mut text, "|---|---|");
@@ -94,6 +112,11 @@ pub(super) fn tables(tables: &[Table<'_>], names: Names) -> String {
 
 fn row_of(row: &Row<'_>, names: Names) -> String {
     let java: Vec<String> = row.java.iter().map(|java| format!("`{java}`")).collect();
+    format!("| {} | {} |", java.join("<br>"), answer(row, names))
+}
+
+/// What is ours, or why there is nothing.
+fn answer(row: &Row<'_>, names: Names) -> String {
     let ours: Vec<String> = row.line.ours.iter().map(|path| names.write(path)).collect();
     let ours = match row.line.verdict {
         Verdict::Method | Verdict::Option => ours.join(", "),
@@ -102,7 +125,7 @@ fn row_of(row: &Row<'_>, names: Names) -> String {
     };
     let note =
         if row.line.note.is_empty() { String::new() } else { format!(": {}", row.line.note) };
-    format!("| {} | {ours}{note} |", java.join("<br>"))
+    format!("{ours}{note}")
 }
 
 fn put(text: &mut String, line: &str) {

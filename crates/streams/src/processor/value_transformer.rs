@@ -100,12 +100,12 @@ impl<'a> ValueContext<'a> {
         &self.0.application.id
     }
 
-    /// As [`Context::app_config`].
+    /// As [`Context::app_config`](super::Context::app_config).
     pub fn app_config(&self, key: &str) -> Option<&str> {
         self.0.application.config.get(key)
     }
 
-    /// As [`Context::state_dir`].
+    /// As [`Context::state_dir`](super::Context::state_dir).
     ///
     /// # Errors
     /// When the directory cannot be made.
