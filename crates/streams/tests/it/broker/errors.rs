@@ -399,9 +399,6 @@ fn p84_many_replacements() {
             let is_new = number % 2 == 1 && failing.fetch_max(number, Ordering::SeqCst) < number;
             if is_new { Err("once".into()) } else { Ok(number as i64) }
         })
-        .group_by_key(Grouped::new())
-        .count(Materialized::named("counts"))
-        .to_stream()
         .to(output.as_str(), Produced::new());
     kafka.write(&input, 1, (0..many * 2).map(|n| ("a", n.to_string())));
     let dir = tempfile::tempdir().expect("a directory");

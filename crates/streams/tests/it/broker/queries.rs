@@ -10,7 +10,7 @@ use kstreams::runtime::{
 use kstreams_client::{Clock, SystemClock};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 const PARTITIONS: i32 = 4;
@@ -362,32 +362,45 @@ impl Processor for Failing {
     }
 }
 
-/// Not for every run: how long processing pauses, at most, with and without eight threads that ask. `KSTREAMS_QUERY_SECONDS` is how
-/// long each takes (60).
+/// Not for every run: how long processing pauses, at most, with and without eight threads that ask as fast as they can, while the
+/// store changes 100,000 times a second. `KSTREAMS_QUERY_SECONDS` is how long each takes (60), `KSTREAMS_QUERY_RATE` the changes a
+/// second.
 #[test]
 #[ignore = "a measurement"]
 fn pauses_of_processing() {
-    let seconds = std::env::var("KSTREAMS_QUERY_SECONDS");
-    let seconds = seconds.map_or(60, |seconds| seconds.parse().expect("a number"));
+    let number = |name: &str, else_: u64| {
+        std::env::var(name).map_or(else_, |number| number.parse().expect("a number"))
+    };
+    let (seconds, rate) =
+        (number("KSTREAMS_QUERY_SECONDS", 60), number("KSTREAMS_QUERY_RATE", 100_000));
     for in_memory in [false, true] {
         for threads in [0, 8] {
-            measure(in_memory, threads, Duration::from_secs(seconds));
+            measure(in_memory, threads, seconds, rate);
         }
     }
 }
 
 #[expect(clippy::print_stdout, reason = "a measurement")]
-fn measure(in_memory: bool, threads: usize, time: Duration) {
+fn measure(in_memory: bool, threads: usize, seconds: u64, rate: u64) {
     let mut kafka = Kafka::shared();
     let input = kafka.topic("in", 1);
+    let records = seconds * rate;
+    // They are there before the application, so that only processing is measured.
+    kafka.write(&input, 1, (0..records).map(|n| (format!("k{}", n % 10_000), n.to_string())));
     let token = if in_memory { counts().in_memory() } else { counts() };
     let progress = Arc::new(Progress::default());
     let (seen, builder) = (progress.clone(), StreamsBuilder::new());
     let _ = builder.stream(input.as_str(), Consumed::<String, String>::new()).process(
         move |ctx| {
-            let (counts, clock) = (ctx.store(&token)?, SystemClock::new());
-            let last = clock.now();
-            Ok(Watched { counts, progress: seen.clone(), clock, last })
+            let (counts, progress) = (ctx.store(&token)?, seen.clone());
+            Ok(Watched {
+                counts,
+                progress,
+                clock: SystemClock::new(),
+                began: None,
+                last: None,
+                rate,
+            })
         },
         Processed::named("watched").store(&token),
     );
@@ -396,7 +409,9 @@ fn measure(in_memory: bool, threads: usize, time: Duration) {
     let app = start(builder.build().expect("builds"), settings);
     let store = app.store(&token).expect("a handle");
     let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    let clock = SystemClock::new();
+    let began = clock.now();
+    let asked: u64 = std::thread::scope(|scope| {
         let asking: Vec<_> = (0..threads)
             .map(|thread| {
                 let (store, done) = (store.clone(), &done);
@@ -415,53 +430,67 @@ fn measure(in_memory: bool, threads: usize, time: Duration) {
             })
             .collect();
         let end = SetAtEnd(&done);
-        let clock = SystemClock::new();
-        let (began, mut round) = (clock.now(), 0);
-        while clock.now() - began < time {
-            let records =
-                (0..20_000).map(|n| (format!("k{}", n % 10_000), (round + n).to_string()));
-            kafka.write(&input, 1, records);
-            round += 1;
+        while progress.records.load(Ordering::Relaxed) < records {
+            assert!(!app.state().is_terminal());
+            kafka.pause(Duration::from_millis(20));
         }
         drop(end);
-        let asked: u64 = asking.into_iter().map(|thread| thread.join().expect("no error")).sum();
-        println!(
-            "in memory {in_memory}, {threads} threads: {} records, {asked} queries, longest turn of a record {} us",
-            progress.records.load(Ordering::Relaxed),
-            progress.longest.load(Ordering::Relaxed)
-        );
+        asking.into_iter().map(|thread| thread.join().expect("no error")).sum()
     });
+    println!(
+        "in memory {in_memory}, {threads} threads: {records} records in {:.1} s, {asked} queries; pauses over 10, 25 and 50 ms: {:?}, \
+         the longest {} us",
+        (clock.now() - began).as_secs_f64(),
+        progress.pauses,
+        progress.longest.load(Ordering::Relaxed)
+    );
     app.close(PATIENCE).expect("closes");
 }
 
-/// What was processed, and the longest time between two records of a batch in microseconds.
-#[derive(Default)]
+/// What was processed, and how long the thread was away between two records.
+#[derive(Debug, Default)]
 struct Progress {
-    records: std::sync::atomic::AtomicU64,
-    longest: std::sync::atomic::AtomicU64,
+    records: AtomicU64,
+    /// Over 10, 25 and 50 milliseconds.
+    pauses: [AtomicU64; 3],
+    /// Microseconds.
+    longest: AtomicU64,
 }
 
+/// Takes so many records a second.
 struct Watched {
     counts: KeyValueStore<String, i64>,
     progress: Arc<Progress>,
     clock: SystemClock,
-    last: kstreams_client::Now,
+    began: Option<kstreams_client::Now>,
+    /// When the last record was done.
+    last: Option<kstreams_client::Now>,
+    rate: u64,
 }
 
 impl Processor for Watched {
     type In = (String, String);
-    type Out = (String, i64);
+    type Out = ((), ());
 
     fn process(&mut self, record: Record<String, String>, _: &mut Context<Self>) -> ProcessResult {
         let now = self.clock.now();
-        // The first record of a written batch waited for its writer.
-        let number: i64 = record.value.parse()?;
-        if !self.progress.records.fetch_add(1, Ordering::Relaxed).is_multiple_of(20_000) {
-            let pause = (now - self.last).as_micros() as u64;
+        let began = *self.began.get_or_insert(now);
+        if let Some(last) = self.last {
+            let pause = (now - last).as_micros() as u64;
             self.progress.longest.fetch_max(pause, Ordering::Relaxed);
+            for (limit, count) in [10_000, 25_000, 50_000].into_iter().zip(&self.progress.pauses) {
+                count.fetch_add(u64::from(pause > limit), Ordering::Relaxed);
+            }
         }
-        self.last = now;
-        self.counts.put(&record.key, Some(&number))?;
+        self.counts.put(&record.key, Some(&record.value.parse()?))?;
+        let done = self.progress.records.fetch_add(1, Ordering::Relaxed) + 1;
+        let due = Duration::from_nanos(done * 1_000_000_000 / self.rate);
+        if let Some(early) = due.checked_sub(self.clock.now() - began)
+            && early > Duration::from_millis(1)
+        {
+            std::thread::park_timeout(early);
+        }
+        self.last = Some(self.clock.now());
         Ok(())
     }
 }
