@@ -183,6 +183,52 @@ impl Processor for Gated {
     }
 }
 
+/// P92, as far as there are no standby tasks: an answer tells how far it is, and who wants more is refused with both numbers.
+#[test]
+fn p92_an_answer_tells_its_position_and_a_bound_is_kept() {
+    let mut kafka = Kafka::shared();
+    let input = kafka.topic("in", 1);
+    let gate = Arc::<(AtomicBool, AtomicBool)>::default();
+    let (token, gated) = (counts(), gate.clone());
+    let builder = StreamsBuilder::new();
+    let supplier =
+        move |ctx: &mut InitContext| Ok(Gated { counts: ctx.store(&token)?, gate: gated.clone() });
+    let _ = builder
+        .stream(input.as_str(), Consumed::<String, String>::new())
+        .process(supplier, Processed::named("gated").store(&token));
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = config(&unique("lagging"), &kafka.bootstrap, dir.path());
+    let app = start(builder.build().expect("builds"), settings);
+    let request = StateQueryRequest::in_store(&token).with_query(KeyQuery::with_key("a".into()));
+    let ask = |bound: Option<i64>| {
+        let request = match bound {
+            Some(offset) => request.clone().with_position_bound(Position::of(&input, 0, offset)),
+            None => request.clone(),
+        };
+        app.query(&request).ok()?.only_partition_result()
+    };
+    kafka.write(&input, 1, (0..100).map(|number| ("a", number.to_string())));
+    eventually("the first values", || ask(Some(99))?.result().ok());
+    let rest = (100..1099).map(|number| ("a", number.to_string()));
+    kafka.write(&input, 1, [("gate", "0".to_string())].into_iter().chain(rest));
+    eventually("the gate", || gate.0.load(Ordering::SeqCst).then_some(()));
+
+    let answer = ask(None).expect("an answer");
+    let behind = 1_099 - answer.position().offset(&input, 0).expect("an input");
+    assert_eq!((behind, answer.result().expect("a value")), (1_000, Some(99)));
+    ask(Some(99)).expect("an answer").result().expect("a value");
+    let refused = ask(Some(1_099)).expect("an answer");
+    assert_eq!(refused.failure_reason(), Some(FailureReason::NotUpToBound));
+    let error = refused.result().expect_err("refused").to_string();
+    assert!(error.contains("up to offset 99, not 1099 yet"), "{error}");
+    gate.1.store(true, Ordering::SeqCst);
+    eventually("the last value", || {
+        let value = ask(Some(1_099))?.result().ok()?;
+        (value == Some(1_098)).then_some(())
+    });
+    app.close(PATIENCE).expect("closes");
+}
+
 /// Puts how many records of "a" there were, those of attempts that came to nothing included, and stops at "gate".
 struct Attempts {
     counts: KeyValueStore<String, i64>,
