@@ -11,7 +11,9 @@ mod value_transformer_driver;
 
 pub use self::collector::ProducedRecord;
 pub use self::driver::{LocalState, TopologyTestDriver, TopologyTestDriverBuilder};
-pub use self::processor_driver::{Forwarded, ProcessorTestDriver, ProcessorTestDriverBuilder};
+pub use self::processor_driver::{
+    Forwarded, ForwardedOf, ProcessorTestDriver, ProcessorTestDriverBuilder,
+};
 #[doc(hidden)]
 pub use self::task_driver::TaskDriver;
 pub use self::topics::{TestInputTopic, TestOutputTopic};

@@ -10,7 +10,7 @@ use crate::processor::{
 };
 use crate::record::Record;
 use crate::state::{StoreToken, StoreType};
-use crate::topology::erased::{Alone, Fault, Port, Receive};
+use crate::topology::erased::{AloneOf, Fault, PortOf, Receive};
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
@@ -26,7 +26,10 @@ pub struct Forwarded<K, V> {
     pub record: Record<K, V>,
 }
 
-type Forwards<P> = Rc<RefCell<Vec<Forwarded<KeyOf<P>, ValueOf<P>>>>>;
+/// A forwarded record of a pair.
+pub type ForwardedOf<P> = Forwarded<KeyOf<P>, ValueOf<P>>;
+
+type Forwards<P> = Rc<RefCell<Vec<ForwardedOf<P>>>>;
 
 /// Runs one processor with its stores, and keeps what it forwards. Stores are in memory, and the same in type and behaviour as in an
 /// application; punctuators fire by the rules of a task.
@@ -78,7 +81,7 @@ type Forwards<P> = Rc<RefCell<Vec<Forwarded<KeyOf<P>, ValueOf<P>>>>>;
 /// ```
 pub struct ProcessorTestDriver<P: Processor> {
     task: TestTask,
-    node: Alone<KeyOf<P::In>, ValueOf<P::In>>,
+    node: AloneOf<P::In>,
     forwarded: Forwards<P::Out>,
     place: RecordContext,
 }
@@ -151,7 +154,7 @@ impl<F> ProcessorTestDriverBuilder<F> {
         let forwarded: Forwards<P::Out> = Rc::default();
         let children = children.into_iter().map(|child| {
             let keeper = Keeper { child: child.clone(), forwarded: forwarded.clone() };
-            (Arc::from(child), Rc::new(keeper) as Port<KeyOf<P::Out>, ValueOf<P::Out>>)
+            (Arc::from(child), Rc::new(keeper) as PortOf<P::Out>)
         });
         let node = task.build_processor(Arc::new(supplier), children.collect())?;
         let partition = task_id.partition;
@@ -241,7 +244,7 @@ impl<P: Processor> ProcessorTestDriver<P> {
     }
 
     /// What was forwarded since the last call, in order.
-    pub fn take_forwarded(&mut self) -> Vec<Forwarded<KeyOf<P::Out>, ValueOf<P::Out>>> {
+    pub fn take_forwarded(&mut self) -> Vec<ForwardedOf<P::Out>> {
         self.forwarded.take()
     }
 

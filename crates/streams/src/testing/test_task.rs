@@ -4,11 +4,10 @@ use crate::config::StreamsConfig;
 use crate::dsl::Processed;
 use crate::error::Result;
 use crate::processor::{Elapsed, InitContext, Processor, ProcessorSupplier, TaskContext, TaskId};
-use crate::processor::{KeyOf, ValueOf};
 use crate::state::{StoreSet, TaskBackends};
 use crate::task::TaskPlan;
 use crate::topology::TopologyBuilder;
-use crate::topology::erased::{Alone, Fault, Port, catch_panic};
+use crate::topology::erased::{Alone, AloneOf, Child, Fault, catch_panic};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -52,8 +51,8 @@ impl TestTask {
     pub(super) fn build_processor<P: Processor>(
         &self,
         supplier: ProcessorSupplier<P>,
-        children: Vec<(Arc<str>, Port<KeyOf<P::Out>, ValueOf<P::Out>>)>,
-    ) -> Result<Alone<KeyOf<P::In>, ValueOf<P::In>>> {
+        children: Vec<Child<P::Out>>,
+    ) -> Result<AloneOf<P::In>> {
         let TestTask { context, stores, name, connected } = self;
         let node = || Alone::processor(&supplier, name, connected, context, stores, children);
         catch_panic(node)?

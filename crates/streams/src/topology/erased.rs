@@ -6,7 +6,7 @@
 mod alone;
 mod wrapper;
 
-pub(crate) use self::alone::Alone;
+pub(crate) use self::alone::{Alone, AloneOf, Child};
 pub use self::wrapper::{ProcessorWrapper, WrappedRecord, Wrapper, Wrapping};
 
 use crate::error::{BoxError, Error, ErrorKind, Result};

@@ -1,6 +1,6 @@
 //! A node without a graph around it, for tests of user code.
 
-use super::{Close, ErasedPort, Port, Wiring};
+use super::{Close, ErasedPort, Port, PortOf, Wiring};
 use crate::error::{Error, ErrorKind, Result};
 use crate::processor::{
     KeyOf, KeyValue, Processor, ProcessorSupplier, Punctuate, TaskContext, ValueOf, build_processor,
@@ -18,6 +18,12 @@ pub(crate) struct Alone<K, V> {
     pub(crate) punctuated: Vec<Rc<dyn Punctuate>>,
 }
 
+/// A node that takes the records of a pair.
+pub(crate) type AloneOf<P> = Alone<KeyOf<P>, ValueOf<P>>;
+
+/// A child with its name, which takes the records of a pair.
+pub(crate) type Child<P> = (Arc<str>, PortOf<P>);
+
 impl<K: 'static, V: 'static> Alone<K, V> {
     pub(crate) fn processor<P>(
         supplier: &ProcessorSupplier<P>,
@@ -25,7 +31,7 @@ impl<K: 'static, V: 'static> Alone<K, V> {
         connected: &[Arc<str>],
         task: &Rc<TaskContext>,
         stores: &StoreSet,
-        children: Vec<(Arc<str>, Port<KeyOf<P::Out>, ValueOf<P::Out>>)>,
+        children: Vec<Child<P::Out>>,
     ) -> Result<Self>
     where
         P: Processor,

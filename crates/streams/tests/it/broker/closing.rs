@@ -22,7 +22,7 @@ fn held_up(input: &str, output: &str, file: String) -> Topology {
     builder
         .stream(input, Consumed::<String, String>::new())
         .peek(move |key, _| {
-            println!("holding {key}");
+            tracing::info!("holding {key}");
             while !Path::new(&file).exists() {
                 std::thread::park_timeout(Duration::from_millis(20));
             }
@@ -81,7 +81,7 @@ fn p83_a_signal_lets_the_record_in_hand_finish_and_a_second_one_does_not() {
         assert!(status.success(), "{status}");
         let read = kafka.read_until(&output, 1, |read| !read.is_empty());
         assert_eq!(read[0].key, "a");
-        let committed = kafka.committed(&environment[0].1);
+        let committed = kafka.committed(environment[0].1);
         assert!(committed.values().all(|offset| *offset == read.len() as i64), "{committed:?}");
     }
 }

@@ -410,7 +410,7 @@ fn p84_many_replacements() {
     let app = KafkaStreams::builder(builder.build().expect("builds"), settings)
         .on_uncaught(move |_| {
             let replaced = counting.fetch_add(1, Ordering::SeqCst);
-            if replaced % (many / 10).max(1) == 0 {
+            if replaced.is_multiple_of((many / 10).max(1)) {
                 println!("{replaced} replacements: {:?}", resources());
             }
             ThreadResponse::ReplaceThread

@@ -37,7 +37,10 @@ impl Wrapper for NumberOne {
         self.numbers.put(&self.name, Some(&number))?;
         let offset = ctx.metadata().map(|place| place.offset);
         let key = record.key::<String>().cloned();
-        self.seen.lock().unwrap().push(format!("{} {number} {key:?} {offset:?}", self.name));
+        self.seen
+            .lock()
+            .expect("a lock")
+            .push(format!("{} {number} {key:?} {offset:?}", self.name));
         if record.value::<String>().is_some_and(|value| value == "skip") {
             return Ok(());
         }
@@ -48,7 +51,7 @@ impl Wrapper for NumberOne {
     }
 
     fn close(&mut self) {
-        self.seen.lock().unwrap().push(format!("{} closed", self.name));
+        self.seen.lock().expect("a lock").push(format!("{} closed", self.name));
     }
 }
 
@@ -59,7 +62,7 @@ fn numbered(wants: fn(&str) -> bool) -> (StreamsBuilder, Seen) {
 }
 
 fn taken(seen: &Seen) -> Vec<String> {
-    std::mem::take(&mut seen.lock().unwrap())
+    std::mem::take(&mut seen.lock().expect("a lock"))
 }
 
 #[test]
