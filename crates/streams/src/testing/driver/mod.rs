@@ -137,7 +137,8 @@ impl TopologyTestDriver {
 
     /// How many records the operators have left out so far.
     pub fn dropped_records(&self) -> u64 {
-        self.tasks.iter().map(|task| task.context().dropped()).sum()
+        let tasks = self.tasks.iter().chain(&self.global_tasks);
+        tasks.map(|task| task.context().dropped()).sum()
     }
 
     /// A store, to read or to prepare: the one that the topology uses, with what is not committed yet. A token made here again, of the
@@ -255,15 +256,19 @@ impl TopologyTestDriver {
         done.inspect_err(|_| self.keep_dead_letters())
     }
 
-    /// What a task that failed leaves is there to be read; it goes nowhere else.
+    /// What a task that failed leaves is there to be read; it goes nowhere else. What it wrote is so only if the driver commits.
     fn keep_dead_letters(&mut self) {
+        let uncommitted = match self.commits_by_hand {
+            true => self.recorder.borrow().written.len(),
+            false => 0,
+        };
         for task in self.tasks.iter_mut().chain(&mut self.global_tasks) {
             for letter in task.take_remains().map_or(Vec::new(), |remains| remains.dead_letters) {
                 // The recorder takes everything.
                 let _ = send_dead_letter(&mut *self.recorder.borrow_mut(), &letter);
             }
         }
-        for record in std::mem::take(&mut self.recorder.borrow_mut().written) {
+        for record in self.recorder.borrow_mut().written.split_off(uncommitted) {
             self.outputs.entry(record.topic.clone()).or_default().push_back(record);
         }
     }

@@ -137,7 +137,8 @@ impl TopologyTestDriver {
             let task = self.begin(id, backends)?;
             self.tasks.push(task);
         }
-        self.run()
+        let done = self.run();
+        done.inspect_err(|_| self.keep_dead_letters())
     }
 
     /// Restores the stores of a task, builds it, and gives it what is behind its last commit.

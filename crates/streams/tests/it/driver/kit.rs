@@ -165,6 +165,32 @@ fn what_is_not_committed_is_nowhere_but_in_the_task() {
 }
 
 #[test]
+fn what_a_failed_record_leaves_is_its_dead_letter_and_a_crash_goes_back_before_it() {
+    let builder = StreamsBuilder::new();
+    strings(&builder, "in")
+        .try_map_values(|value| Ok(value.parse::<i64>()?))
+        .to("out", Produced::with(serde(), serde()));
+    let topology = builder.build().expect("builds");
+    let config = StreamsConfig::new("app", "unused:1").dead_letter_topic("dead");
+    let builder = TopologyTestDriver::builder(topology).config(&config).commits_by_hand();
+    let mut driver = builder.build().expect("starts");
+    let mut input = driver.input::<String, String>("in");
+    let mut out = driver.output::<String, i64>("out");
+    let mut dead = driver.output::<String, String>("dead");
+    input.pipe(&mut driver, "a", "1").expect("processed");
+    driver.commit().expect("commits");
+    input.pipe(&mut driver, "a", "2").expect("processed");
+    input.pipe(&mut driver, "a", "three").expect_err("fails");
+    assert_eq!(out.read_values(&mut driver).expect("read"), [1]);
+    assert_eq!(driver.uncommitted_records("out").len(), 1);
+    assert_eq!(dead.read_values(&mut driver).expect("read"), ["three"]);
+    // As in an application: the record is met again.
+    driver.crash(LocalState::Kept).expect_err("fails again");
+    assert_eq!(dead.read_values(&mut driver).expect("read"), ["three"]);
+    assert!(out.is_empty(&driver));
+}
+
+#[test]
 fn records_go_to_the_partitions_of_their_keys() {
     let builder = StreamsBuilder::new();
     strings(&builder, "in")
