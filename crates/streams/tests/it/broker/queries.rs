@@ -408,9 +408,9 @@ impl Processor for Failing {
     }
 }
 
-/// Not for every run: how long processing pauses, at most, with and without eight threads that ask as fast as they can, while the
-/// store changes 100,000 times a second. `KSTREAMS_QUERY_SECONDS` is how long each takes (60), `KSTREAMS_QUERY_RATE` the changes a
-/// second.
+/// Not for every run: how long processing pauses, at most, with and without eight threads that ask, while the store changes 100,000
+/// times a second. `KSTREAMS_QUERY_SECONDS` is how long each takes (60), `KSTREAMS_QUERY_RATE` the changes a second, and
+/// `KSTREAMS_QUERIES` how often each thread asks in a second: as fast as it can, if nothing is said.
 #[test]
 #[ignore = "a measurement"]
 fn pauses_of_processing() {
@@ -419,15 +419,16 @@ fn pauses_of_processing() {
     };
     let (seconds, rate) =
         (number("KSTREAMS_QUERY_SECONDS", 60), number("KSTREAMS_QUERY_RATE", 100_000));
+    let queries = number("KSTREAMS_QUERIES", u64::MAX);
     for in_memory in [false, true] {
         for threads in [0, 8] {
-            measure(in_memory, threads, seconds, rate);
+            measure(in_memory, threads, seconds, rate, queries);
         }
     }
 }
 
 #[expect(clippy::print_stdout, reason = "a measurement")]
-fn measure(in_memory: bool, threads: usize, seconds: u64, rate: u64) {
+fn measure(in_memory: bool, threads: usize, seconds: u64, rate: u64, queries: u64) {
     let mut kafka = Kafka::shared();
     let input = kafka.topic("in", 1);
     let records = seconds * rate;
@@ -467,6 +468,9 @@ fn measure(in_memory: bool, threads: usize, seconds: u64, rate: u64) {
                         let key = format!("k{}", (asked * 7 + thread as u64) % 10_000);
                         store.get(&key).expect("a look");
                         asked += 1;
+                        if asked.is_multiple_of(100) && queries < u64::MAX {
+                            std::thread::park_timeout(Duration::from_micros(100_000_000 / queries));
+                        }
                         if asked.is_multiple_of(10_000) {
                             store.all().expect("all").for_each(|entry| drop(entry.expect("one")));
                         }
