@@ -17,6 +17,7 @@ mod rooms;
 
 use kstreams::prelude::*;
 use kstreams::runtime::EmbeddedBroker;
+use kstreams::state::StoreUsage;
 use kstreams_examples::{bootstrap, config, show, start_log};
 use rooms::{Room, topology, wrong_topology};
 use std::collections::BTreeMap;
@@ -62,8 +63,16 @@ fn main() -> Result<()> {
             break rooms;
         }
     };
+    let tasks = app.thread_metadata().into_iter().flat_map(|thread| thread.tasks);
+    let used = tasks.filter_map(|task| {
+        let StoreUsage { entries, reads, writes } = *task.stores.get("rooms")?;
+        let text = format!("about {entries} rooms, {reads} reads, {writes} writes");
+        (reads > 0).then_some((task.id, text))
+    });
+    let used: Vec<_> = used.collect();
     app.close(Duration::from_secs(10))?;
     show("rooms", &rooms)?;
+    show("how the tasks have used their stores", used)?;
 
     let findings = wrong_topology("joins", "leaves", "rooms")?.lint();
     show("what the topology check says without the repartition", (1..).zip(findings))

@@ -126,6 +126,9 @@ impl TaskSlot {
     pub(super) fn committed(&self, offsets: &BTreeMap<TopicPartition, CommittedOffset>) {
         if let Some(registered) = &self.registered {
             registered.committed(offsets);
+            if let Phase::Running(task) = &self.phase {
+                registered.used(task.stores().usage());
+            }
         }
     }
 

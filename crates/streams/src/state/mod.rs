@@ -40,6 +40,7 @@ pub(crate) use self::join_list::{JoinList, JoinListStore, JoinSide};
 pub use self::key_value::{Entries, KeyValueStore, TimestampedKeyValueStore};
 pub(crate) use self::kind::StoreKind;
 pub use self::layers::PutResult;
+pub use self::layers::StoreUsage;
 pub(crate) use self::layers::{Budget, LogMode, LogRecord, StoreBudget};
 pub(crate) use self::read_only::sealed::Source;
 pub(crate) use self::read_only::{PartitionReader, Scope, StoreSource};

@@ -8,7 +8,7 @@ use super::engine::{Backend, CommitBatch, DiskBackend, Engine, MemoryBackend};
 use super::kind::StoreKind;
 use super::layers::{
     ChangeBufferLayers, KeyValueLayers, LogRecord, StoreBudget, StoreClock, StoreLayers,
-    VersionedLayers, VersionedSettings, WindowLayers, WindowSettings,
+    StoreUsage, VersionedLayers, VersionedSettings, WindowLayers, WindowSettings,
 };
 use super::read_only::PartitionReader;
 use super::restore_batch::RestoreBatch;
@@ -328,6 +328,11 @@ impl StoreSet {
             Some(backend) => backend.commit(disk),
             None => self.backends.memory.commit(disk),
         }
+    }
+
+    /// How much each store is used.
+    pub(crate) fn usage(&self) -> impl Iterator<Item = (&Arc<str>, StoreUsage)> {
+        self.stores.iter().map(|store| (&store.spec.name, store.layers.with(|l| l.usage())))
     }
 
     /// What other threads may read of the stores, by name.

@@ -5,6 +5,7 @@ use crate::error::Result;
 use crate::processor::TaskId;
 use crate::runtime::TaskWaiting;
 use crate::runtime::lifecycle::State;
+use crate::state::StoreUsage;
 use crate::task::partition_for_key;
 use kstreams_client::{EndpointPartitions, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,6 +82,8 @@ pub struct TaskMetadata {
     pub committed: Position,
     /// Why it does not process the records that it has, if that is so.
     pub waiting: Option<TaskWaiting>,
+    /// Its stores, and how much they were used up to the last commit.
+    pub stores: BTreeMap<String, StoreUsage>,
 }
 
 impl Queries {
@@ -122,10 +125,15 @@ impl Queries {
     pub(in crate::runtime) fn threads(&self) -> Vec<ThreadMetadata> {
         let inner = self.read();
         let task = |id: &TaskId| {
+            let (mut committed, mut waiting, mut stores) = (Position::new(), None, BTreeMap::new());
             let task = inner.tasks.get(id);
-            let committed = task.map(|task| task.position()).unwrap_or_default();
-            let waiting = task.and_then(|task| task.waiting());
-            TaskMetadata { id: *id, is_running: task.is_some(), committed, waiting }
+            if let Some(task) = task {
+                let status = task.status();
+                (committed, waiting) = (status.position.clone(), status.waiting.clone());
+                let usage = status.usage.iter().map(|(name, usage)| (name.to_string(), *usage));
+                stores.extend(usage);
+            }
+            TaskMetadata { id: *id, is_running: task.is_some(), committed, waiting, stores }
         };
         let threads = inner.assigned.values().map(|assigned| ThreadMetadata {
             name: assigned.thread.clone(),

@@ -21,11 +21,11 @@ pub(super) use self::source::LocalStores;
 use crate::error::{Error, ErrorKind, Result};
 use crate::processor::TaskId;
 use crate::runtime::TaskWaiting;
-use crate::state::{PartitionReader, StoreSpec};
+use crate::state::{PartitionReader, StoreSpec, StoreUsage};
 use crate::topology::Topology;
 use kstreams_client::{CommittedOffset, EndpointPartitions, TopicPartition};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// What stream threads and queries know together.
 pub(super) struct Queries {
@@ -58,17 +58,26 @@ struct Assigned {
 /// A task that runs here.
 struct LocalTask {
     stores: BTreeMap<Arc<str>, PartitionReader>,
-    position: Mutex<Position>,
-    waiting: Mutex<Option<TaskWaiting>>,
+    status: Mutex<TaskStatus>,
+}
+
+/// How a task is doing.
+#[derive(Default)]
+struct TaskStatus {
+    /// How far it is committed.
+    position: Position,
+    waiting: Option<TaskWaiting>,
+    /// How much its stores were used, at the last commit.
+    usage: BTreeMap<Arc<str>, StoreUsage>,
 }
 
 impl LocalTask {
-    fn position(&self) -> Position {
-        self.position.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn status(&self) -> MutexGuard<'_, TaskStatus> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn waiting(&self) -> Option<TaskWaiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn position(&self) -> Position {
+        self.status().position.clone()
     }
 }
 
@@ -82,12 +91,23 @@ pub(super) struct Registered {
 impl Registered {
     /// The task waits, or does so no longer.
     pub(super) fn waits(&self, waiting: Option<TaskWaiting>) {
-        *self.task.waiting.lock().unwrap_or_else(PoisonError::into_inner) = waiting;
+        self.task.status().waiting = waiting;
+    }
+
+    /// How much the stores are used by now.
+    pub(super) fn used<'a>(&self, stores: impl Iterator<Item = (&'a Arc<str>, StoreUsage)>) {
+        let usage = &mut self.task.status().usage;
+        for (store, used) in stores {
+            match usage.get_mut(store) {
+                Some(known) => *known = used,
+                None => drop(usage.insert(store.clone(), used)),
+            }
+        }
     }
 
     /// The stores hold what these inputs led to, up to the committed offsets.
     pub(super) fn committed(&self, offsets: &BTreeMap<TopicPartition, CommittedOffset>) {
-        let mut position = self.task.position.lock().unwrap_or_else(PoisonError::into_inner);
+        let position = &mut self.task.status().position;
         for (input, committed) in offsets {
             if position.has(input) {
                 position.reach(&input.topic, input.partition, committed.offset - 1);
@@ -163,11 +183,8 @@ impl Queries {
             position.reach(&input.topic, input.partition, offset.unwrap_or(0) - 1);
         }
         let stores = stores.into_iter().collect();
-        let task = Arc::new(LocalTask {
-            stores,
-            position: Mutex::new(position),
-            waiting: Mutex::default(),
-        });
+        let status = Mutex::new(TaskStatus { position, ..TaskStatus::default() });
+        let task = Arc::new(LocalTask { stores, status });
         self.write().tasks.insert(id, task.clone());
         Registered { queries: self.clone(), id, task }
     }

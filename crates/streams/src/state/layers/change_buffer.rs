@@ -3,9 +3,8 @@
 //! All of it is in memory, beside the engine that keeps what was committed. At a commit each key that has changed is logged once, in
 //! the order of Java's hash set.
 
-use super::StoreLayers;
-use super::StoreWrites;
 use super::changelog::LogRecord;
+use super::{StoreLayers, StoreUsage, StoreWrites};
 use crate::error::{Error, Result};
 use crate::record::Headers;
 use crate::state::engine::{Direction, Engine, Write};
@@ -156,6 +155,11 @@ impl StoreLayers for ChangeBufferLayers {
             append(LogRecord { key, value: value.as_deref(), timestamp: NO_TIMESTAMP, headers })?;
         }
         Ok(())
+    }
+
+    /// Its reads and writes are those of its operator, not of a user: they are not counted.
+    fn usage(&self) -> StoreUsage {
+        StoreUsage { entries: self.changes.len() as u64, ..StoreUsage::default() }
     }
 
     fn uncommitted_bytes(&self) -> usize {

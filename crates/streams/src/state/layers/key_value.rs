@@ -4,7 +4,7 @@ use super::budget::StoreBudget;
 use super::changelog::{Changelog, LogMode, LogRecord};
 use super::record_cache::{Flushed, RecordCache};
 use super::write_buffer::WriteBuffer;
-use super::{FlushListener, StoreLayers, StoreWrites};
+use super::{FlushListener, StoreLayers, StoreUsage, StoreWrites};
 use crate::error::Result;
 use crate::processor::RecordContext;
 use crate::record::Headers;
@@ -21,6 +21,7 @@ pub(crate) struct KeyValueLayers {
     changelog: Option<Changelog>,
     buffer: WriteBuffer,
     engine: Box<dyn Engine>,
+    usage: StoreUsage,
     logs_headers: bool,
     /// Whether a changelog of the last writes is told of a key that came and went since the last commit.
     logs_void: bool,
@@ -45,6 +46,7 @@ impl KeyValueLayers {
             changelog: spec.logging.is_some().then(|| Changelog::new(log_mode, spec.format)),
             buffer: WriteBuffer::new(budget.read_cache.clone(), engine.is_empty()?),
             engine,
+            usage: StoreUsage::default(),
             logs_headers: spec.logs_headers,
             logs_void: spec.kind != StoreKind::JoinList,
             walked_from: ByteView::default(),
@@ -59,6 +61,7 @@ impl KeyValueLayers {
     }
 
     pub(crate) fn get(&mut self, key: &[u8]) -> Result<Option<ByteView>> {
+        self.usage.reads += 1;
         if let Some(value) = self.cache.as_mut().and_then(|cache| cache.get(key)) {
             return Ok(value);
         }
@@ -74,6 +77,7 @@ impl KeyValueLayers {
         timestamp: i64,
         headers: &Headers,
     ) {
+        self.usage.writes += 1;
         match &mut self.cache {
             Some(cache) => cache.put(key, value, None, record(), headers.clone()),
             None => self.write(key, value, timestamp, headers),
@@ -98,6 +102,7 @@ impl KeyValueLayers {
         range: &KeyRange,
         direction: Direction,
     ) -> Result<EngineEntries> {
+        self.usage.reads += 1;
         let mut overlay = self.buffer.uncommitted_in(range);
         if let Some(cache) = &mut self.cache {
             let selects = |key: &[u8]| {
@@ -181,6 +186,10 @@ impl StoreLayers for KeyValueLayers {
             }
         }
         changelog.drain(append)
+    }
+
+    fn usage(&self) -> StoreUsage {
+        StoreUsage { entries: self.approximate_len(), ..self.usage }
     }
 
     fn uncommitted_bytes(&self) -> usize {

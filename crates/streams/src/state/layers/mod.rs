@@ -11,6 +11,7 @@ mod key_value;
 mod lru;
 mod recent;
 mod record_cache;
+mod usage;
 mod versioned;
 mod windowed;
 mod write_buffer;
@@ -20,6 +21,7 @@ pub(crate) use self::change_buffer::ChangeBufferLayers;
 pub(crate) use self::changelog::{LogMode, LogRecord};
 pub(crate) use self::key_value::KeyValueLayers;
 pub(crate) use self::record_cache::Flushed;
+pub use self::usage::StoreUsage;
 pub use self::versioned::PutResult;
 pub(crate) use self::versioned::{
     VersionBytes, VersionedLayers, VersionedRows, VersionedSettings, Versions, write_row_key,
@@ -77,6 +79,9 @@ pub(crate) trait StoreLayers {
 
     /// Gives the records for the changelog topic.
     fn drain_changelog(&mut self, append: &mut dyn FnMut(LogRecord) -> Result<()>) -> Result<()>;
+
+    /// How much it is used.
+    fn usage(&self) -> StoreUsage;
 
     /// Bytes that only a commit frees.
     fn uncommitted_bytes(&self) -> usize;

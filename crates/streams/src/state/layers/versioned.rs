@@ -6,7 +6,7 @@
 use super::changelog::{Changelog, LogMode, LogRecord};
 use super::windowed::StoreClock;
 use super::write_buffer::WriteBuffer;
-use super::{Budget, StoreLayers, StoreWrites};
+use super::{Budget, StoreLayers, StoreUsage, StoreWrites};
 use crate::config::Compatibility;
 use crate::error::{Error, Result};
 use crate::record::Headers;
@@ -334,6 +334,7 @@ pub(crate) struct VersionedLayers {
     rows: BufferedRows,
     dropped_before: i64,
     expired: u64,
+    usage: StoreUsage,
 }
 
 /// The rows of a running store.
@@ -375,6 +376,7 @@ impl VersionedLayers {
             rows: BufferedRows { buffer, engine, scratch: Vec::new() },
             dropped_before: 0,
             expired: 0,
+            usage: StoreUsage::default(),
         })
     }
 
@@ -392,6 +394,7 @@ impl VersionedLayers {
             rows: BufferedRows { buffer, engine, scratch: Vec::new() },
             dropped_before: 0,
             expired: 0,
+            usage: StoreUsage::default(),
         }
     }
 
@@ -402,7 +405,13 @@ impl VersionedLayers {
         from: i64,
         to: i64,
     ) -> Result<Vec<VersionBytes>> {
-        self.versions().between(key, from, to)
+        self.read().between(key, from, to)
+    }
+
+    /// For a read.
+    fn read(&mut self) -> Versions<'_, BufferedRows> {
+        self.usage.reads += 1;
+        self.versions()
     }
 
     fn versions(&mut self) -> Versions<'_, BufferedRows> {
@@ -411,11 +420,11 @@ impl VersionedLayers {
     }
 
     pub(crate) fn get(&mut self, key: &[u8]) -> Result<Option<VersionBytes>> {
-        self.versions().latest(key)
+        self.read().latest(key)
     }
 
     pub(crate) fn get_as_of(&mut self, key: &[u8], time: i64) -> Result<Option<VersionBytes>> {
-        self.versions().as_of(key, time)
+        self.read().as_of(key, time)
     }
 
     /// Puts a value or a tombstone. It is logged even when it is too late, as in Java.
@@ -425,6 +434,7 @@ impl VersionedLayers {
         value: Option<ByteView>,
         at: i64,
     ) -> Result<PutResult> {
+        self.usage.writes += 1;
         if let Some(changelog) = &mut self.changelog {
             let write = |out: &mut Vec<u8>| out.extend_from_slice(key);
             changelog.log(write, value.as_deref(), at, Headers::new());
@@ -448,6 +458,10 @@ impl StoreLayers for VersionedLayers {
 
     fn drain_changelog(&mut self, append: &mut dyn FnMut(LogRecord) -> Result<()>) -> Result<()> {
         self.changelog.as_mut().map_or(Ok(()), |changelog| changelog.drain(append))
+    }
+
+    fn usage(&self) -> StoreUsage {
+        StoreUsage { entries: self.rows.engine.approximate_len(), ..self.usage }
     }
 
     fn uncommitted_bytes(&self) -> usize {

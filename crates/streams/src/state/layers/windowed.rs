@@ -15,7 +15,7 @@ use super::budget::{Budget, StoreBudget};
 use super::changelog::{Changelog, LogMode, LogRecord};
 use super::recent::{Put, Recent};
 use super::record_cache::{Flushed, RecordCache};
-use super::{FlushListener, StoreLayers, StoreWrites};
+use super::{FlushListener, StoreLayers, StoreUsage, StoreWrites};
 use crate::config::Compatibility;
 use crate::error::{Error, Result};
 use crate::processor::{RecordContext, TaskContext};
@@ -73,6 +73,7 @@ pub(crate) struct WindowLayers {
     /// The next time up to which rows are forgotten before a commit.
     forgotten_to: i64,
     expired: u64,
+    usage: StoreUsage,
     scratch: Vec<u8>,
     /// Set by the operator that forwards the store's changes.
     pub(crate) listener: Option<FlushListener>,
@@ -103,6 +104,7 @@ impl WindowLayers {
             dropped_before: 0,
             forgotten_to: 0,
             expired: 0,
+            usage: StoreUsage::default(),
             scratch: Vec::new(),
             listener: None,
             sends_old_values: false,
@@ -137,6 +139,7 @@ impl WindowLayers {
             dropped_before: 0,
             forgotten_to: 0,
             expired: 0,
+            usage: StoreUsage::default(),
             scratch: Vec::new(),
             listener: None,
             sends_old_values: false,
@@ -201,6 +204,7 @@ impl WindowLayers {
         task: &TaskContext,
         write: WindowWrite,
     ) -> Result<()> {
+        self.usage.writes += 1;
         if self.cache.is_some() {
             return self.keep_back(row, value, task, write);
         }
@@ -320,6 +324,7 @@ impl WindowLayers {
         task: &TaskContext,
         write: WindowWrite,
     ) -> Result<()> {
+        self.usage.writes += 1;
         if self.cache.is_some() {
             return self.keep_back(row, None, task, write);
         }
@@ -406,6 +411,10 @@ impl StoreLayers for WindowLayers {
 
     fn drain_changelog(&mut self, append: &mut dyn FnMut(LogRecord) -> Result<()>) -> Result<()> {
         self.changelog.as_mut().map_or(Ok(()), |changelog| changelog.drain(append))
+    }
+
+    fn usage(&self) -> StoreUsage {
+        StoreUsage { entries: self.engine.approximate_len(), ..self.usage }
     }
 
     fn uncommitted_bytes(&self) -> usize {

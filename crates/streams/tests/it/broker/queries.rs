@@ -183,6 +183,23 @@ impl Processor for Gated {
     }
 }
 
+/// How much a store is used is told task by task, as of the last commit.
+#[test]
+fn the_use_of_stores_is_counted() {
+    let mut kafka = Kafka::shared();
+    let (input, output) = (kafka.topic("in", 1), kafka.topic("out", 1));
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = config(&unique("used"), &kafka.bootstrap, dir.path());
+    let app = start(super::counts(&input, &output), settings);
+    kafka.write(&input, 1, numbered(0, 1_000));
+    let used = || app.thread_metadata()[0].tasks.first()?.stores.get("counts").copied();
+    let usage = eventually("use", || used().filter(|usage| usage.writes == 1_000));
+    // A count is a look and a write.
+    assert_eq!(usage.reads, 1_000);
+    assert!(usage.entries >= 100, "{usage:?}");
+    app.close(PATIENCE).expect("closes");
+}
+
 /// P92, as far as there are no standby tasks: an answer tells how far it is, and who wants more is refused with both numbers.
 #[test]
 fn p92_an_answer_tells_its_position_and_a_bound_is_kept() {

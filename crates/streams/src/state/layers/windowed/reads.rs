@@ -45,6 +45,7 @@ pub(in crate::state) enum Order {
 impl WindowLayers {
     /// The value of a row.
     pub(crate) fn get(&mut self, row: &RowKey) -> Result<Option<ByteView>> {
+        self.usage.reads += 1;
         let (live, shows_cached) = (row.time >= self.live_from(), self.shows_cached());
         if let Some(found) = self.recent.get(row) {
             return Ok(found
@@ -72,6 +73,7 @@ impl WindowLayers {
 
     /// The rows of one key in the order of time and minor: a snapshot.
     pub(crate) fn of_key(&mut self, key: &[u8], span: TimeSpan) -> Result<Vec<Hit>> {
+        self.usage.reads += 1;
         let (live, shows_cached) = (self.live_from(), self.shows_cached());
         let mut hits = Vec::new();
         let from = span.from.max(live);
@@ -142,6 +144,7 @@ impl WindowLayers {
         order: Order,
         all_kept: bool,
     ) -> Result<KeyedHits> {
+        self.usage.reads += 1;
         let settings = self.settings;
         let live = match all_kept {
             true => settings.kept_from(self.clock.observed),
