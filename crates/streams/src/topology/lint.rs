@@ -137,7 +137,7 @@ impl<'a> Lint<'a> {
     fn writers(&self, store: &str) -> impl Iterator<Item = usize> {
         let nodes = self.graph.nodes.iter().enumerate();
         let writers = nodes.filter(|(_, node)| {
-            node.facts.role != Role::Reader && node.stores.iter().any(|own| **own == *store)
+            node.facts.role != Role::Reader && own_stores(node).any(|own| **own == *store)
         });
         writers.map(|(index, _)| index).collect::<Vec<_>>().into_iter()
     }
@@ -155,8 +155,8 @@ impl<'a> Lint<'a> {
 
     fn stale_table(&self, topic: &Arc<str>, sink: usize, join: usize, findings: &mut Vec<Finding>) {
         let (node, sink) = (self.node(join), &self.node(sink).name);
-        let read: &[Arc<str>] = match &node.facts.role {
-            Role::Reader => &node.stores,
+        let read = match &node.facts.role {
+            Role::Reader => own_stores(node),
             Role::GlobalReader(store) => {
                 let globals = &self.graph.globals;
                 if globals.iter().any(|global| global.name == *store && global.topic == *topic) {
@@ -193,7 +193,7 @@ impl<'a> Lint<'a> {
             if changing.is_empty() {
                 continue;
             }
-            let (name, stores) = (&node.name, node.stores.join(", "));
+            let (name, stores) = (&node.name, listed(own_stores(node)));
             let by = changing.join(", ");
             let message = format!(
                 "processor {name} keeps state ({stores}) by a key that {by} has changed, but the records are still partitioned by the \
@@ -209,7 +209,9 @@ impl<'a> Lint<'a> {
     /// Processors of users that have stores.
     fn processors(&self) -> impl Iterator<Item = (usize, &'a NodeSpec)> {
         let nodes = self.graph.nodes.iter().enumerate();
-        nodes.filter(|(_, node)| node.facts.role == Role::Processor && !node.stores.is_empty())
+        nodes.filter(|(_, node)| {
+            node.facts.role == Role::Processor && own_stores(node).next().is_some()
+        })
     }
 
     fn unnamed(&self, findings: &mut Vec<Finding>) {
@@ -235,7 +237,8 @@ impl<'a> Lint<'a> {
                 continue;
             }
             let topics: Vec<String> = topics.iter().map(ToString::to_string).collect();
-            let (name, stores, listed) = (&node.name, node.stores.join(", "), topics.join(" and "));
+            let (name, stores) = (&node.name, listed(own_stores(node)));
+            let listed = topics.join(" and ");
             let message = format!(
                 "processor {name} keeps state ({stores}) by the keys of {listed}: give them equally many partitions and the same \
                  partitioner, or equal keys end in different tasks; behind .repartition(..) that is certain"
@@ -306,6 +309,17 @@ fn stale(
     );
     let names = vec![name.to_string(), store.to_string(), sink.to_string(), topic.to_string()];
     Finding { severity: Severity::Warning, rule: "stale-table-in-a-loop", names, message }
+}
+
+/// The stores of a node, without those of the wrapper around it: they may be by any key.
+fn own_stores(node: &NodeSpec) -> impl Iterator<Item = &Arc<str>> {
+    let of_wrapper = node.wrapping.as_ref().map_or(&[][..], |wrapping| &wrapping.stores);
+    let is_own = |store: &&Arc<str>| !of_wrapper.iter().any(|spec| spec.name == **store);
+    node.stores.iter().filter(is_own)
+}
+
+fn listed<'a>(stores: impl Iterator<Item = &'a Arc<str>>) -> String {
+    stores.map(|store| &**store).collect::<Vec<_>>().join(", ")
 }
 
 fn stale_global(join: &NodeSpec, store: &Arc<str>, sink: &Arc<str>, topic: &Arc<str>) -> Finding {

@@ -126,3 +126,31 @@ fn a_global_store_takes_no_stores_of_a_wrapper() {
         "{error}"
     );
 }
+
+/// The stores of a wrapper are by whatever key it likes.
+#[test]
+fn the_topology_check_does_not_mind_the_stores_of_a_wrapper() {
+    let (builder, _) = numbered(|_| true);
+    builder
+        .stream("in", Consumed::<String, String>::new())
+        .select_key(|_, value| value.clone())
+        .process(|_| Ok(Pass), Processed::named("pass"))
+        .to("out", Produced::with(String::default_serde(), String::default_serde()));
+    let findings = builder.build().expect("builds").lint();
+    assert!(findings.is_empty(), "{findings:?}");
+}
+
+struct Pass;
+
+impl Processor for Pass {
+    type In = (String, String);
+    type Out = (String, String);
+
+    fn process(
+        &mut self,
+        record: Record<String, String>,
+        ctx: &mut Context<Self>,
+    ) -> ProcessResult {
+        ctx.forward(record)
+    }
+}
