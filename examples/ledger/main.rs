@@ -17,7 +17,7 @@ mod ledger;
 
 use kstreams::prelude::*;
 use kstreams::runtime::EmbeddedBroker;
-use kstreams_examples::{bootstrap, config, show, start_log};
+use kstreams_examples::{bootstrap, config, scratch, show, start_log};
 use ledger::{Command, Event, classic_topology, topology};
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn main() -> Result<()> {
     if let Some(bootstrap) = bootstrap()? {
         return KafkaStreams::start(topology, config("ledger", &bootstrap))?.run_until_signal();
     }
-    let broker = EmbeddedBroker::start()?;
+    let (broker, state) = (EmbeddedBroker::start()?, scratch()?);
     for topic in ["commands", "events", "rejections", "classic-events"] {
         broker.create_topic(topic, 2)?;
     }
@@ -47,7 +47,8 @@ fn main() -> Result<()> {
         .map_err(|error| Error::new(ErrorKind::BadRecord, "no command").with_source(error))?;
     broker.write("commands", commands)?;
 
-    let app = broker.run(topology, config("ledger", &broker.bootstrap()))?;
+    let app =
+        broker.run(topology, config("ledger", &broker.bootstrap()).state_dir(state.path()))?;
     let events = events(&broker, "events", &app, 4)?;
     app.close(Duration::from_secs(10))?;
     let rejections = broker.read::<String, String>("rejections")?;
@@ -60,7 +61,8 @@ fn main() -> Result<()> {
     broker.write("classic-events", [registered])?;
     let classic = classic_topology("commands", "classic-events")?;
     let findings = classic.lint();
-    let app = broker.run(classic, config("classic-ledger", &broker.bootstrap()))?;
+    let app = broker
+        .run(classic, config("classic-ledger", &broker.bootstrap()).state_dir(state.path()))?;
     let events = self::events(&broker, "classic-events", &app, 5)?;
     app.close(Duration::from_secs(10))?;
     show(

@@ -18,7 +18,7 @@ mod scores;
 
 use kstreams::prelude::*;
 use kstreams::runtime::EmbeddedBroker;
-use kstreams_examples::{bootstrap, config, show, start_log};
+use kstreams_examples::{bootstrap, config, scratch, show, start_log};
 use scores::{bonuses, scores, topology};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -34,11 +34,12 @@ fn main() -> Result<()> {
     if let Some(bootstrap) = bootstrap()? {
         return KafkaStreams::start(topology, config("outside", &bootstrap))?.run_until_signal();
     }
-    let broker = EmbeddedBroker::start()?;
+    let (broker, state) = (EmbeddedBroker::start()?, scratch()?);
     for topic in ["points", "bonus-updates"] {
         broker.create_topic(topic, 4)?;
     }
-    let app = broker.run(topology, config("outside", &broker.bootstrap()))?;
+    let app =
+        broker.run(topology, config("outside", &broker.bootstrap()).state_dir(state.path()))?;
     app.wait_for(Duration::from_secs(10), |state| state == State::Running);
 
     // Player 7 has double points from now on, whoever says so.

@@ -18,7 +18,7 @@ mod rooms;
 use kstreams::prelude::*;
 use kstreams::runtime::EmbeddedBroker;
 use kstreams::state::StoreUsage;
-use kstreams_examples::{bootstrap, config, show, start_log};
+use kstreams_examples::{bootstrap, config, scratch, show, start_log};
 use rooms::{Room, topology, wrong_topology};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,11 +34,11 @@ fn main() -> Result<()> {
     if let Some(bootstrap) = bootstrap()? {
         return KafkaStreams::start(topology, config("rooms", &bootstrap))?.run_until_signal();
     }
-    let broker = EmbeddedBroker::start()?;
+    let (broker, state) = (EmbeddedBroker::start()?, scratch()?);
     for topic in ["joins", "leaves", "rooms"] {
         broker.create_topic(topic, 4)?;
     }
-    let app = broker.run(topology, config("rooms", &broker.bootstrap()))?;
+    let app = broker.run(topology, config("rooms", &broker.bootstrap()).state_dir(state.path()))?;
     let records = |pairs: &[(&str, &str)], time| {
         let records: Vec<_> = pairs
             .iter()

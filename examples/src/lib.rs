@@ -31,13 +31,22 @@ pub fn bootstrap() -> Result<Option<String>> {
     }
 }
 
-/// Settings of the examples: exactly once, and quick commits to see something happen.
+/// Settings of the examples: exactly once, and quick commits to see something happen. The state is where the next run finds it.
 pub fn config(application: &str, bootstrap: &str) -> StreamsConfig {
-    let state = std::env::temp_dir().join(format!("kstreams-examples-{}", std::process::id()));
     StreamsConfig::new(application, bootstrap)
         .exactly_once()
         .commit_interval(Duration::from_millis(100))
-        .state_dir(state)
+        .state_dir(std::env::temp_dir().join("kstreams-examples"))
+}
+
+/// A directory for the state of a run on the embedded broker: it ends with the run, as the broker does.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn scratch() -> Result<tempfile::TempDir> {
+    tempfile::tempdir().map_err(|error| {
+        Error::new(ErrorKind::State, "cannot make a temporary directory").with_source(error)
+    })
 }
 
 /// Prints rows under a title.

@@ -20,7 +20,7 @@ mod service;
 
 use kstreams::prelude::*;
 use kstreams::runtime::EmbeddedBroker;
-use kstreams_examples::{bootstrap, config, show, start_log};
+use kstreams_examples::{bootstrap, config, scratch, show, start_log};
 use outbox::{topology, waiting};
 use service::{Service, deliver_to};
 use std::sync::Arc;
@@ -37,11 +37,11 @@ fn main() -> Result<()> {
     if let Some(bootstrap) = bootstrap()? {
         return KafkaStreams::start(topology, config("sweep", &bootstrap))?.run_until_signal();
     }
-    let broker = EmbeddedBroker::start()?;
+    let (broker, state) = (EmbeddedBroker::start()?, scratch()?);
     broker.create_topic("messages", 2)?;
     let messages = (0..MESSAGES).map(|n| Record::new(format!("m{n}"), format!("message {n}"), 1));
     broker.write::<String, String>("messages", messages)?;
-    let app = broker.run(topology, config("sweep", &broker.bootstrap()))?;
+    let app = broker.run(topology, config("sweep", &broker.bootstrap()).state_dir(state.path()))?;
     loop {
         let taken = service.offers().values().filter(|(_, taken)| *taken > 0).count();
         let stopped = app.wait_for(Duration::from_millis(100), State::is_terminal).is_terminal();

@@ -181,7 +181,7 @@ impl StreamsBuilder {
         let source_name = consumed.name.as_ref().map(|name| format!("{name}-source"));
         let source_name = self.plan.name(source_name, prefix::SOURCE);
         let name = self.plan.name(consumed.name.clone(), prefix::TABLE_SOURCE);
-        let spec = GlobalSpec::processed(&token.spec.name, &topic);
+        let spec = GlobalSpec::processed::<K, V>(&token.spec.name, &topic);
         let source = (source_name, source_kind(vec![topic.into()], consumed));
         let table = processor_kind(Arc::new(supplier));
         let kind = Box::new(TableSourceNode { source, table });

@@ -384,7 +384,8 @@ impl<'a, P: Processor + ?Sized> Context<'a, P> {
 
     /// Calls `punctuator` again and again, with the time that has come, in milliseconds. By stream time it is called after the first
     /// record, then whenever the time has moved past the next multiple of the interval; by the wall clock for the first time
-    /// after one interval. What was missed is not made up for. Outside of a record [`Self::metadata`] is `None`.
+    /// after one interval. What was missed is not made up for. An interval of less than a millisecond is one of a millisecond. Outside
+    /// of a record [`Self::metadata`] is `None`.
     ///
     /// ```
     /// use kstreams::prelude::*;
@@ -568,6 +569,9 @@ impl InitContext<'_> {
                     token.name()
                 ),
             ));
+        }
+        if !S::IS_GLOBAL {
+            self.stores.check_token(token.spec)?;
         }
         S::open(token, self)
     }

@@ -173,9 +173,10 @@ impl TaskContext {
             // User code wrapped the error of a node further down, which is settled.
             return Err(Fault::settled(&error));
         }
-        if !is_of_user_code(&*error) {
+        if is_of_store(&*error) {
             return Err(self.fail(&node, error, Vec::new()));
         }
+        let error = of_user_code(error);
         let handler = &self.failures.policy.processing;
         let asked = self.explain(&node, ErrorKind::Processing, |context| {
             catch_panic(|| handler.handle(&context, &error))
@@ -283,17 +284,31 @@ impl TaskContext {
     }
 }
 
-/// Whether an error says something of user code or of a record. One of ours among its causes tells.
+/// The kinds of ours among an error and its causes.
+fn kinds<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = ErrorKind> + 'a {
+    let causes = std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| {
+        (*error).source()
+    });
+    causes.filter_map(|error| error.downcast_ref::<Error>().map(Error::kind))
+}
+
+/// Whether a write failed for what the user or the record is, not for the brokers.
 fn is_of_user_code(error: &(dyn StdError + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(ours) = error.downcast_ref::<Error>() {
-            let kind = ours.kind();
-            if !matches!(kind, ErrorKind::Processing | ErrorKind::BadRecord) {
-                return false;
-            }
+    kinds(error).all(|kind| matches!(kind, ErrorKind::Processing | ErrorKind::BadRecord))
+}
+
+/// Whether a store failed that user code has used: leaving out records would not help.
+fn is_of_store(error: &(dyn StdError + 'static)) -> bool {
+    kinds(error).any(|kind| kind == ErrorKind::State)
+}
+
+/// What user code reports is its own, also when it is an error of ours: of a query, a writer, or of its own make.
+fn of_user_code(error: BoxError) -> BoxError {
+    match error.downcast::<Error>() {
+        Ok(ours) if !matches!(ours.kind(), ErrorKind::Processing | ErrorKind::BadRecord) => {
+            Error::new(ErrorKind::Processing, "user code failed").with_source(ours).into()
         }
-        cause = error.source();
+        Ok(ours) => ours,
+        Err(error) => error,
     }
-    true
 }

@@ -118,20 +118,22 @@ where
             return Ok(false);
         };
         let since = ctx.task().elapsed();
-        let mut left = self.chunk.entries.max(1);
+        let mut met = 0;
         for entry in self.store.walk(key.as_ref())? {
             if self.cancellable.is_cancelled() {
                 break;
             }
-            if left == 0 || ctx.task().elapsed().saturating_sub(since) >= self.chunk.time {
+            let is_time_up = || ctx.task().elapsed().saturating_sub(since) >= self.chunk.time;
+            // One is met in any case: opening the store, and passing what was deleted, may take all the time.
+            if met > 0 && (met >= self.chunk.entries || is_time_up()) {
                 return Ok(true);
             }
-            let (position, key, value) = entry?;
-            // First: an entry that fails and is left out is not met again.
+            let (position, entry) = entry?;
+            // First: an entry that cannot be read, or that fails, and is left out is not met again.
             self.advance(position);
+            met += 1;
             ctx.task().enter_punctuation(began);
-            (self.punctuator)(processor, began, (key, value), ctx)?;
-            left -= 1;
+            (self.punctuator)(processor, began, entry?, ctx)?;
         }
         self.position.replace(None);
         Ok(false)

@@ -208,6 +208,10 @@ impl KafkaStreams {
             let message = "the application is closed: it takes no updates of stores";
             return Err(Error::new(ErrorKind::InvalidState, message));
         }
+        let mut stores = self.topology.graph().stores.iter();
+        if let Some(store) = stores.find(|store| *store.name == *token.name()) {
+            store.check_token(token.spec)?;
+        }
         let serdes = S::serdes(token);
         let updates = self.updates(topic)?;
         Ok(StoreWriter::new(updates, serdes.key.clone(), serdes.value.clone()))

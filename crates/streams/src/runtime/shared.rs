@@ -59,9 +59,12 @@ impl Shared {
         waited.unwrap_or_else(PoisonError::into_inner).0.state
     }
 
-    /// The first fatal error, for who asks first.
+    /// The first fatal error, with its causes for who asks first; others get its text.
     pub(super) fn take_error(&self) -> Option<Error> {
-        self.lock().error.take()
+        let mut inner = self.lock();
+        let error = inner.error.take()?;
+        inner.error = Some(Error::new(error.kind(), error.to_string()));
+        Some(error)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -167,8 +170,10 @@ impl Shared {
         // One thread at a time tells, outside the lock and in order; the listener may use the handle.
         while let Some((next, before)) = inner.untold.pop_front() {
             drop(inner);
-            if let Some(listener) = &self.listener {
-                listener(next, before);
+            let told =
+                self.listener.as_ref().map(|listener| catch_panic(|| listener(next, before)));
+            if let Some(Err(panic)) = told {
+                tracing::error!(from = %before, to = %next, "in the listener of state changes: {panic}");
             }
             inner = self.lock();
         }

@@ -269,8 +269,13 @@ fn process_while_complete(task: &mut StreamTask, count: usize, now: Now) -> Resu
     let mut done = 0;
     while done < count {
         let was_complete = task.group().all_buffered();
-        done += task.process(1, now.wall)?;
-        if task.group().is_empty() || (was_complete && !task.group().all_buffered()) {
+        let processed = task.process(1, now.wall)?;
+        done += processed;
+        // Nothing is processed when the next record is known to fail.
+        if processed == 0
+            || task.group().is_empty()
+            || (was_complete && !task.group().all_buffered())
+        {
             break;
         }
     }

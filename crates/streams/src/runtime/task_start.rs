@@ -93,6 +93,7 @@ impl TaskSlot {
             };
             self.lock = Some(lock);
         }
+        cx.queries.learn_count(self.id.subtopology, partitions);
         self.inputs = inputs.into_iter().map(|input| (input, InputPosition::default())).collect();
         let path = self.lock.as_ref().map(|lock| lock.stores().to_path_buf());
         let restoring = Restoring::begin(graph, app, self.id, TaskBackends::new(path), cx.budget)?;

@@ -12,6 +12,7 @@ use crate::processor::InitContext;
 use crate::record::Headers;
 use crate::serde::{At, Presence, Serde, deserialize_nullable};
 use byteview::ByteView;
+use std::any::type_name;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,6 +62,8 @@ impl<K: 'static, V: 'static> GlobalCheck for KeyValueSerdes<K, V> {
 pub(crate) struct GlobalSpec {
     pub(crate) name: Arc<str>,
     pub(crate) topic: Arc<str>,
+    /// The types of its token.
+    pub(crate) types: &'static str,
     /// The check of records that are copied; `None`: a processor makes of them what is stored.
     pub(crate) check: Option<Arc<dyn GlobalCheck>>,
 }
@@ -73,12 +76,13 @@ impl GlobalSpec {
         serdes: &KeyValueSerdes<K, V>,
     ) -> Self {
         let check: Arc<dyn GlobalCheck> = Arc::new(serdes.clone());
-        GlobalSpec { check: Some(check), ..GlobalSpec::processed(name, topic) }
+        GlobalSpec { check: Some(check), ..GlobalSpec::processed::<K, V>(name, topic) }
     }
 
     /// A store that a processor fills.
-    pub(crate) fn processed(name: &Arc<str>, topic: &str) -> Self {
-        GlobalSpec { name: name.clone(), topic: topic.into(), check: None }
+    pub(crate) fn processed<K, V>(name: &Arc<str>, topic: &str) -> Self {
+        let types = type_name::<(K, V)>();
+        GlobalSpec { name: name.clone(), topic: topic.into(), types, check: None }
     }
 }
 
@@ -162,6 +166,12 @@ impl GlobalStores {
         let found = self.stores.iter().find(|(spec, _)| *spec.name == *name);
         let (spec, store) =
             found.ok_or_else(|| Error::topology(format!("there is no global table {name}")))?;
+        let (types, asked) = (spec.types, type_name::<(K, V)>());
+        if types != asked {
+            return Err(Error::topology(format!(
+                "the global table {name} holds {types}, not {asked}: ask for it with the token that the topology has"
+            )));
+        }
         let (topic, store) = (spec.topic.clone(), store.clone());
         Ok(GlobalTable { name: spec.name.clone(), topic, store, serdes: serdes.clone() })
     }

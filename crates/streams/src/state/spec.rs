@@ -7,7 +7,7 @@ use super::kind::{StoreKind, millis};
 use super::session::SessionStore;
 use super::versioned::VersionedKeyValueStore;
 use super::window::{TimestampedWindowStore, WindowStore};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::processor::InitContext;
 use crate::serde::{DefaultSerde, SerdeRef};
 use std::any::type_name;
@@ -298,6 +298,39 @@ fn window(retention: Duration, size: Duration) -> StoreKind {
 }
 
 impl StoreSpec {
+    /// Refuses a token of other types or another kind: it would read the bytes as something else.
+    pub(crate) fn check_types(&self, asked: &StoreSpec) -> Result<()> {
+        let (name, store, token) = (&self.name, self.types, asked.types);
+        if store != token {
+            return Err(Error::topology(format!(
+                "store {name} holds {store}, not {token}: ask for it with the token that the topology has"
+            )));
+        }
+        if std::mem::discriminant(&asked.kind) != std::mem::discriminant(&self.kind) {
+            return Err(Error::topology(format!(
+                "store {name} is of another kind: ask for it with the token that the topology has"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The same for who writes as well: values with timestamps and without look different.
+    pub(crate) fn check_token(&self, asked: &StoreSpec) -> Result<()> {
+        self.check_types(asked)?;
+        let (name, has) = match (self.format, asked.format) {
+            (StoreFormat::Timestamped, StoreFormat::Plain) => {
+                (&self.name, "values with timestamps")
+            }
+            (StoreFormat::Plain, StoreFormat::Timestamped) => {
+                (&self.name, "values without timestamps")
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::topology(format!(
+            "store {name} has {has}: ask for it with the token that the topology has"
+        )))
+    }
+
     /// A key-value store on disk, logged, not cached.
     pub(crate) fn new<K, V>(name: &str, format: StoreFormat) -> StoreSpec {
         StoreSpec::of::<K, V>(name, StoreKind::KeyValue, format)

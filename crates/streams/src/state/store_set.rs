@@ -205,6 +205,11 @@ impl StoreSet {
         self.find(name).is_some()
     }
 
+    /// Refuses a token that is not that of its store.
+    pub(crate) fn check_token(&self, asked: &StoreSpec) -> Result<()> {
+        self.find(&asked.name).map_or(Ok(()), |store| store.spec.check_token(asked))
+    }
+
     fn layers<T>(&self, name: &str, pick: impl FnOnce(&Layers) -> Option<T>) -> Result<T> {
         let missing = || Error::topology(format!("the task has no store {name}"));
         let layers = &self.find(name).ok_or_else(missing)?.layers;

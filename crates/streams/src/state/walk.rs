@@ -6,8 +6,8 @@ use crate::error::Result;
 use byteview::ByteView;
 use std::ops::Bound;
 
-/// An entry of a walk: where it lies, its key, its value.
-pub(crate) type Walked<K, V> = (ByteView, K, V);
+/// An entry of a walk: where it lies, and its key and value, if they can be read.
+pub(crate) type Walked<K, V> = (ByteView, Result<(K, V)>);
 
 /// A store that can be walked piece by piece: [`KeyValueStore`], and [`TimestampedKeyValueStore`], whose values come with their
 /// timestamps.
@@ -51,9 +51,13 @@ pub(crate) mod sealed {
             position: Option<&ByteView>,
         ) -> Result<impl Iterator<Item = Result<Walked<K, V>>>> {
             let codec = self.codec();
+            let read = move |key: &ByteView, value: &ByteView| {
+                Ok((codec.read_key(key)?, codec.read_value(value)?))
+            };
             Ok(self.raw(&behind(position), Direction::Forward)?.map(move |entry| {
                 let (key, value) = entry?;
-                Ok((key.clone(), codec.read_key(&key)?, codec.read_value(&value)?))
+                let entry = read(&key, &value);
+                Ok((key, entry))
             }))
         }
     }
@@ -71,9 +75,13 @@ pub(crate) mod sealed {
             position: Option<&ByteView>,
         ) -> Result<impl Iterator<Item = Result<Walked<K, (V, i64)>>>> {
             let codec = self.codec();
+            let read = move |key: &ByteView, value: &ByteView| {
+                Ok((codec.read_key(key)?, codec.read_timestamped(value)?))
+            };
             Ok(self.raw(&behind(position), Direction::Forward)?.map(move |entry| {
                 let (key, value) = entry?;
-                Ok((key.clone(), codec.read_key(&key)?, codec.read_timestamped(&value)?))
+                let entry = read(&key, &value);
+                Ok((key, entry))
             }))
         }
     }

@@ -12,7 +12,7 @@ use crate::processor::{
 };
 use crate::record::RecordMetadata;
 use crate::state::{GlobalStores, LogRecord, PartitionReader, StoreBudget, StoreSet, TaskBackends};
-use crate::topology::erased::{Close, Fault, catch_panic};
+use crate::topology::erased::{Fault, Named, catch_panic};
 use crate::topology::{ChangelogTopic, TaskNodes, Topology};
 use kstreams_protocol::batch::RecordReader;
 use std::cell::RefCell;
@@ -78,7 +78,7 @@ pub(crate) struct StreamTask {
     changelogs: Vec<Option<TopicHandle>>,
     /// The stores whose changelog is an input: their places and topics.
     source_changelogs: Vec<(usize, Arc<str>)>,
-    closers: Vec<Rc<dyn Close>>,
+    closers: Vec<Named>,
     punctuated: Vec<Rc<dyn Punctuate>>,
     /// Whether records were processed since the last commit.
     dirty: bool,
@@ -426,10 +426,11 @@ impl StreamTask {
 
     /// Ends the task after a commit: processors are closed, the engines can be used again.
     pub(crate) fn close(self) -> TaskBackends {
-        for closer in self.closers.iter().rev() {
+        for (node, closer) in self.closers.iter().rev() {
             if let Err(panic) = catch_panic(|| closer.close()) {
                 // The task ends in any case, and everything of it is committed or given up.
-                tracing::error!(task = %self.context.task_id, "while closing a processor: {panic}");
+                let task = self.context.task_id;
+                tracing::error!(%task, "while closing processor {node}: {panic}");
             }
         }
         self.stores.into_backends()

@@ -267,7 +267,7 @@ impl<P: Processor> ProcessorTestDriver<P> {
     /// When it panics.
     pub fn close(self) -> Result<()> {
         self.task.caught(|| {
-            self.node.closers.iter().for_each(|closer| closer.close());
+            self.node.closers.iter().for_each(|(_, closer)| closer.close());
             Ok(())
         })
     }

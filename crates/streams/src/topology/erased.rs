@@ -191,6 +191,9 @@ pub(crate) trait Close {
     fn close(&self);
 }
 
+/// A node that wants to know when its task ends.
+pub(crate) type Named = (Arc<str>, Rc<dyn Close>);
+
 /// The key and value types of an edge, to compare and to name in messages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EdgeType {
@@ -263,7 +266,7 @@ pub(crate) struct Wiring<'a> {
     pub(super) task: &'a Rc<TaskContext>,
     pub(super) stores: &'a StoreSet,
     pub(super) collector: &'a Rc<RefCell<dyn RecordCollector>>,
-    pub(super) closers: &'a mut Vec<Rc<dyn Close>>,
+    pub(super) closers: &'a mut Vec<Named>,
     pub(super) punctuated: &'a mut Vec<Rc<dyn Punctuate>>,
 }
 
@@ -315,6 +318,6 @@ impl Wiring<'_> {
     }
 
     pub(crate) fn on_close(&mut self, closer: Rc<dyn Close>) {
-        self.closers.push(closer);
+        self.closers.push((self.name.clone(), closer));
     }
 }

@@ -1,9 +1,9 @@
 //! From description to task: builds the nodes of a sub-topology, children first, and ties their typed edges.
 
 use super::Graph;
-use super::erased::{Close, ErasedPort, Wiring};
+use super::erased::{ErasedPort, Named, Wiring, catch_panic};
 use super::node::NodeKind;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::processor::{Punctuate, TaskContext};
 use crate::state::StoreSet;
 use crate::task::{RecordCollector, SourceNode};
@@ -19,7 +19,7 @@ pub(crate) type TaskSource = (Vec<Arc<str>>, Box<dyn SourceNode>);
 pub(crate) struct TaskNodes {
     pub(crate) sources: Vec<TaskSource>,
     /// Processors that want to know when the task ends, children first.
-    pub(crate) closers: Vec<Rc<dyn Close>>,
+    pub(crate) closers: Vec<Named>,
     /// Processors that may have punctuators, children first.
     pub(crate) punctuated: Vec<Rc<dyn Punctuate>>,
 }
@@ -54,13 +54,16 @@ impl Graph {
                 closers: &mut closers,
                 punctuated: &mut punctuated,
             };
+            // Suppliers and `init` are user code.
+            let here = |panic: Error| panic.context(format!("operator {}", node.name));
             match &node.kind {
                 NodeKind::Source(source) => {
-                    sources.push((source.topics.clone(), (source.factory)(&mut wiring)?));
+                    let made = catch_panic(|| (source.factory)(&mut wiring)).map_err(here)?;
+                    sources.push((source.topics.clone(), made?));
                 }
                 NodeKind::Processor { factory, .. } | NodeKind::Sink { factory, .. } => {
-                    let port = factory(&mut wiring)?;
-                    ports.insert(index, port);
+                    let port = catch_panic(|| factory(&mut wiring)).map_err(here)?;
+                    ports.insert(index, port?);
                 }
             }
         }

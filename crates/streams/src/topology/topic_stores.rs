@@ -110,7 +110,10 @@ impl TopologyBuilder {
     {
         let source = self.add(source, source_kind(vec![topic.into()], consumed), Vec::new());
         let processor = self.add(processor, processor_kind(Arc::new(supplier)), vec![source]);
-        self.add_global([source, processor], &GlobalSpec::processed(&token.spec.name, topic));
+        self.add_global(
+            [source, processor],
+            &GlobalSpec::processed::<K, V>(&token.spec.name, topic),
+        );
     }
 
     /// Adds a store whose changelog is a topic of somebody else: it holds the latest value of each key of the topic's partition, on the

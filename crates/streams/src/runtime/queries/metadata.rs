@@ -1,6 +1,6 @@
 //! Who has what: the owner of a key, the instances of the application, the threads of this one.
 
-use super::{Inner, LocalStores, Position, Queries, starting};
+use super::{Inner, LocalStores, Position, Queries, no_partition, starting};
 use crate::error::Result;
 use crate::processor::TaskId;
 use crate::runtime::TaskWaiting;
@@ -177,6 +177,10 @@ impl LocalStores {
         let has_started = self.shared.state() == State::Running || inner.has_run;
         if !has_started {
             return Err(starting(&self.spec.name));
+        }
+        let count = self.subtopology.and_then(|number| inner.partitions.get(&number));
+        if partition < 0 || count.is_some_and(|count| partition >= *count) {
+            return Err(no_partition(&self.spec.name, partition));
         }
         Ok(self.queries.owner(&inner, self.task(partition)))
     }

@@ -147,17 +147,26 @@ impl Queries {
         tasks: BTreeSet<TaskId>,
         partitions: impl Fn(&str) -> Option<i32>,
     ) {
-        let graph = self.topology.graph();
-        let count = |subtopology: u32| {
-            let topics = graph.source_topics(subtopology);
-            let topics = topics.iter().map(|topic| graph.topic_name(&self.application_id, topic));
-            topics.filter_map(|topic| partitions(&topic)).max()
-        };
+        let numbers = self.topology.graph().with_tasks();
         let counts: Vec<_> =
-            graph.with_tasks().filter_map(|number| Some((number, count(number)?))).collect();
+            numbers.filter_map(|number| Some((number, self.count(number, &partitions)?))).collect();
         let mut inner = self.write();
         inner.partitions.extend(counts);
         inner.assigned.insert(index, Assigned { thread: thread.into(), tasks });
+    }
+
+    /// How many partitions a sub-topology has, as far as that is known.
+    fn count(&self, subtopology: u32, partitions: impl Fn(&str) -> Option<i32>) -> Option<i32> {
+        self.topics(subtopology).iter().filter_map(|topic| partitions(topic)).max()
+    }
+
+    /// A task of a sub-topology knows its topics: at the time of the assignment the client may not have heard of them.
+    pub(super) fn learn_count(&self, subtopology: u32, partitions: impl Fn(&str) -> Option<i32>) {
+        if let Some(count) = self.count(subtopology, partitions)
+            && self.read().partitions.get(&subtopology) != Some(&count)
+        {
+            self.write().partitions.insert(subtopology, count);
+        }
     }
 
     /// A thread runs all its tasks.
@@ -231,9 +240,9 @@ impl Queries {
     /// Why a task of this application cannot be asked here.
     fn absent(&self, inner: &Inner, store: &str, task: TaskId) -> Error {
         let partition = task.partition;
-        if inner.partitions.get(&task.subtopology).is_some_and(|count| partition >= *count) {
-            let message = format!("store {store} has no partition {partition}");
-            return Error::new(ErrorKind::UnknownStore, message);
+        let count = inner.partitions.get(&task.subtopology);
+        if partition < 0 || count.is_some_and(|count| partition >= *count) {
+            return no_partition(store, partition);
         }
         let is_assigned = inner.assigned.values().any(|thread| thread.tasks.contains(&task));
         if inner.assigned.len() < self.threads || (is_assigned && !inner.has_run) {
@@ -255,6 +264,10 @@ impl Queries {
             format!("partition {partition} of store {store} is not on this instance: {whose}");
         Error::new(ErrorKind::Moved, message)
     }
+}
+
+fn no_partition(store: &str, partition: i32) -> Error {
+    Error::new(ErrorKind::UnknownStore, format!("store {store} has no partition {partition}"))
 }
 
 fn starting(store: &str) -> Error {

@@ -1,7 +1,7 @@
 //! Key-value stores, read from any thread.
 
 use super::sealed::{Query, Source};
-use super::{Handle, Queryable, StoreSource, check_types, key_bytes};
+use super::{Handle, Queryable, StoreSource, key_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::state::codec::Codec;
 use crate::state::engine::{Direction, KeyRange, prefix_range};
@@ -124,7 +124,7 @@ impl<K: 'static, V: 'static> Query for KeyValueStore<K, V> {
 
     /// The store may keep timestamps: they are left out.
     fn read_only(token: &StoreToken<Self>, Source(source): Source) -> Result<Self::ReadOnly> {
-        check_types(token, &*source)?;
+        source.spec().check_types(token.spec)?;
         let read: ReadValue<K, V, V> = match source.spec().format {
             StoreFormat::Plain => Codec::read_value,
             StoreFormat::Timestamped => Codec::read_without_timestamp,
@@ -142,7 +142,7 @@ impl<K: 'static, V: 'static> Query for TimestampedKeyValueStore<K, V> {
     type Key = K;
 
     fn read_only(token: &StoreToken<Self>, Source(source): Source) -> Result<Self::ReadOnly> {
-        check_types(token, &*source)?;
+        source.spec().check_types(token.spec)?;
         check_timestamps(&*source)?;
         let handle = Handle::new(source, token.serdes.clone());
         Ok(ReadOnlyKeyValueStore { handle, read: Codec::read_timestamped })

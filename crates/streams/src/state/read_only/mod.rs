@@ -20,7 +20,7 @@ use super::codec::Codec;
 use super::engine::EngineEntries;
 use super::global::GlobalTable;
 use super::spec::{StoreToken, StoreType};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use byteview::ByteView;
 use std::fmt;
 use std::sync::Arc;
@@ -113,26 +113,6 @@ impl<K: 'static, V: 'static> Handle<K, V> {
         let entries = self.source.all(self.scope)?.iter().map(range).collect::<Result<Vec<_>>>()?;
         Ok(Box::new(entries.into_iter().flatten()))
     }
-}
-
-/// Refuses a token whose kind or types are not the store's.
-fn check_types<S: StoreType>(token: &StoreToken<S>, source: &dyn StoreSource) -> Result<()> {
-    let (asked, store) = (token.spec, source.spec());
-    if asked.types != store.types {
-        let message = format!(
-            "store {} holds {}, not {}: ask for it with the token that the topology has",
-            store.name, store.types, asked.types
-        );
-        return Err(Error::new(ErrorKind::InvalidTopology, message));
-    }
-    if std::mem::discriminant(&asked.kind) != std::mem::discriminant(&store.kind) {
-        let message = format!(
-            "store {} is of another kind: ask for it with the token that the topology has",
-            store.name
-        );
-        return Err(Error::new(ErrorKind::InvalidTopology, message));
-    }
-    Ok(())
 }
 
 impl<K: 'static, V: 'static> Queryable for GlobalTable<K, V> {}

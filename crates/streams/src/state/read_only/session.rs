@@ -2,7 +2,7 @@
 
 use super::sealed::{Query, Source};
 use super::window::{keyed, rows};
-use super::{Handle, Queryable, check_types, key_bytes};
+use super::{Handle, Queryable, key_bytes};
 use crate::error::Result;
 use crate::state::codec::Codec;
 use crate::state::engine::Direction;
@@ -146,7 +146,7 @@ impl<K: 'static, V: 'static> Query for SessionStore<K, V> {
     type Key = K;
 
     fn read_only(token: &StoreToken<Self>, Source(source): Source) -> Result<Self::ReadOnly> {
-        check_types(token, &*source)?;
+        source.spec().check_types(token.spec)?;
         Ok(ReadOnlySessionStore { handle: Handle::new(source, token.serdes.clone()) })
     }
 

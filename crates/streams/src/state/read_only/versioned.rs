@@ -1,7 +1,7 @@
 //! Versioned stores, read from any thread.
 
 use super::sealed::{Query, Source};
-use super::{Handle, Queryable, check_types, key_bytes};
+use super::{Handle, Queryable, key_bytes};
 use crate::error::Result;
 use crate::state::codec::Codec;
 use crate::state::layers::{VersionBytes, VersionedLayers};
@@ -101,7 +101,7 @@ impl<K: 'static, V: 'static> Query for VersionedKeyValueStore<K, V> {
     type Key = K;
 
     fn read_only(token: &StoreToken<Self>, Source(source): Source) -> Result<Self::ReadOnly> {
-        check_types(token, &*source)?;
+        source.spec().check_types(token.spec)?;
         Ok(ReadOnlyVersionedKeyValueStore { handle: Handle::new(source, token.serdes.clone()) })
     }
 

@@ -2,7 +2,7 @@
 
 use super::key_value::check_timestamps;
 use super::sealed::{Query, Source};
-use super::{Handle, PartitionReader, Queryable, check_types, key_bytes};
+use super::{Handle, PartitionReader, Queryable, key_bytes};
 use crate::error::Result;
 use crate::state::codec::Codec;
 use crate::state::engine::{Direction, KeyRange};
@@ -220,7 +220,7 @@ impl<K: 'static, V: 'static> Query for WindowStore<K, V> {
 
     /// The store may keep timestamps: they are left out.
     fn read_only(token: &StoreToken<Self>, Source(source): Source) -> Result<Self::ReadOnly> {
-        check_types(token, &*source)?;
+        source.spec().check_types(token.spec)?;
         let read: ReadValue<K, V, V> = match source.spec().format {
             StoreFormat::Plain => Codec::read_value,
             StoreFormat::Timestamped => Codec::read_without_timestamp,
@@ -239,7 +239,7 @@ impl<K: 'static, V: 'static> Query for TimestampedWindowStore<K, V> {
     type Key = K;
 
     fn read_only(token: &StoreToken<Self>, Source(source): Source) -> Result<Self::ReadOnly> {
-        check_types(token, &*source)?;
+        source.spec().check_types(token.spec)?;
         check_timestamps(&*source)?;
         let size = source.spec().kind.window_size();
         let handle = Handle::new(source, token.serdes.clone());

@@ -58,7 +58,7 @@ impl TopologyTestDriver {
         };
         for id in driver.task_ids() {
             let backends = TaskBackends::new(driver.directory_of(id));
-            let task = driver.begin(id, backends)?;
+            let task = driver.begin_task(id, backends)?;
             driver.tasks.push(task);
         }
         for subtopology in topology.graph().with_global_processors() {
@@ -66,6 +66,10 @@ impl TopologyTestDriver {
                 let id = TaskId { subtopology, partition };
                 driver.global_tasks.push(StreamTask::build_global(&driver.plan, id, wall_clock)?);
             }
+        }
+        // Processors may have forwarded something when they began.
+        if !commits_by_hand {
+            driver.run()?;
         }
         Ok(driver)
     }
@@ -134,11 +138,15 @@ impl TopologyTestDriver {
                 }
                 backends = TaskBackends::new(directory);
             }
-            let task = self.begin(id, backends)?;
+            let task = self.begin_task(id, backends)?;
             self.tasks.push(task);
         }
         let done = self.run();
         done.inspect_err(|_| self.keep_dead_letters())
+    }
+
+    fn begin_task(&self, id: TaskId, backends: TaskBackends) -> Result<StreamTask> {
+        self.begin(id, backends).map_err(|error| error.context(format!("task {id}")))
     }
 
     /// Restores the stores of a task, builds it, and gives it what is behind its last commit.

@@ -1,6 +1,6 @@
 //! A node without a graph around it, for tests of user code.
 
-use super::{Close, ErasedPort, Port, PortOf, Wiring};
+use super::{ErasedPort, Named, Port, PortOf, Wiring};
 use crate::error::{Error, ErrorKind, Result};
 use crate::processor::{
     KeyOf, KeyValue, Processor, ProcessorSupplier, Punctuate, TaskContext, ValueOf, build_processor,
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// A node, and what its task would know of it.
 pub(crate) struct Alone<K, V> {
     pub(crate) port: Port<K, V>,
-    pub(crate) closers: Vec<Rc<dyn Close>>,
+    pub(crate) closers: Vec<Named>,
     pub(crate) punctuated: Vec<Rc<dyn Punctuate>>,
 }
 

@@ -158,3 +158,21 @@ fn p83_closing_returns_within_its_timeout_while_a_record_takes_its_time() {
     // The record in hand was finished.
     assert_eq!(kafka.read_until(&output, 1, |read| !read.is_empty()).len(), 1);
 }
+
+/// A listener that panics is heard of in the log, and changes nothing.
+#[test]
+fn a_listener_that_panics_stops_nothing() {
+    let mut kafka = Kafka::shared();
+    let (input, output) = (kafka.topic("in", 1), kafka.topic("out", 1));
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = config(&unique("listened"), &kafka.bootstrap, dir.path());
+    let app = KafkaStreams::builder(super::counts(&input, &output), settings)
+        .on_state_change(|state, _| panic!("I do not like {state}"))
+        .start()
+        .expect("starts");
+    assert_eq!(app.wait_for(PATIENCE, |state| state == State::Running), State::Running);
+    kafka.write(&input, 1, [("a", "1")]);
+    kafka.read_until(&output, 1, |read| !read.is_empty());
+    app.close(PATIENCE).expect("closes");
+    assert_eq!(app.state(), State::NotRunning);
+}

@@ -32,7 +32,39 @@ fn values(read: &[Read]) -> Vec<i64> {
 
 fn end_of(app: &KafkaStreams) -> String {
     assert_eq!(app.wait_for(PATIENCE, State::is_terminal), State::Error);
-    app.close(PATIENCE).expect_err("an error").to_string()
+    let error = app.close(PATIENCE).expect_err("an error").to_string();
+    // Who closes later hears the same.
+    assert_eq!(app.close(PATIENCE).expect_err("an error").to_string(), error);
+    error
+}
+
+/// A task of several inputs stops before a record that fails, like any other.
+#[test]
+fn a_failing_record_stops_a_task_of_two_inputs() {
+    let mut kafka = Kafka::shared();
+    for idle in ["-1", "0", "100"] {
+        let (input, other) = (kafka.topic("in", 1), kafka.topic("other", 1));
+        let output = kafka.topic("out", 1);
+        kafka.write(&input, 1, [("a", "1"), ("a", "bad")]);
+        let builder = StreamsBuilder::new();
+        let read = |topic: &str| builder.stream(topic, Consumed::<String, String>::new());
+        read(&input)
+            .merge(&read(&other))
+            .try_map_values(|text| Ok(text.parse::<i64>()?))
+            .named("parse")
+            .to(
+                output.as_str(),
+                Produced::with(DefaultSerde::default_serde(), i64::default_serde()),
+            );
+        let dir = tempfile::tempdir().expect("a directory");
+        let settings = config(&unique("two-inputs"), &kafka.bootstrap, dir.path())
+            .set("max.task.idle.ms", idle)
+            .expect("a setting");
+        let app = KafkaStreams::start(builder.build().expect("builds"), settings).expect("starts");
+        let error = end_of(&app);
+        assert!(error.contains("operator parse failed"), "{error}");
+        assert_eq!(values(&kafka.read_until(&output, 1, |read| !read.is_empty())), [1]);
+    }
 }
 
 /// A commit is far away when the record fails: what comes before it is committed all the same, once, and the record is met once.

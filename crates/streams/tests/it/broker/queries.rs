@@ -230,6 +230,16 @@ fn p92_an_answer_tells_its_position_and_a_bound_is_kept() {
     kafka.write(&input, 1, [("gate", "0".to_string())].into_iter().chain(rest));
     eventually("the gate", || gate.0.load(Ordering::SeqCst).then_some(()));
 
+    let owner = app.key_owner(&token, "a").expect("an owner");
+    assert_eq!((owner.partition, owner.is_local), (0, true));
+    for partition in [-1, 99] {
+        let error = app.partition_owner(&token, partition).expect_err("no such partition");
+        assert_eq!(error.kind(), ErrorKind::UnknownStore);
+        let pinned = app.store(&token).expect("a handle").partition(partition);
+        let error = pinned.get(&"a".to_string()).expect_err("no such partition");
+        assert_eq!(error.kind(), ErrorKind::UnknownStore, "{error}");
+    }
+
     let answer = ask(None).expect("an answer");
     let behind = 1_099 - answer.position().offset(&input, 0).expect("an input");
     assert_eq!((behind, answer.result().expect("a value")), (1_000, Some(99)));

@@ -50,6 +50,9 @@ fn updates_of_many_threads_arrive_once_and_in_order() {
         .expect("a setting");
     let app = start(builder.build().expect("builds"), settings);
     let writer = app.store_writer(&prices).expect("a writer");
+    let other = app.store_writer(&Stores::key_value::<String, String>(prices.name()));
+    let error = other.expect_err("refused").to_string();
+    assert!(error.contains("ask for it with the token that the topology has"), "{error}");
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let writer = writer.clone();

@@ -430,3 +430,28 @@ fn a_serde_that_panics_cannot_read_the_record() {
          in (a,x)@2 -> out (a,x)@2",
     );
 }
+
+/// An error of ours that user code gives back is user code's: what a query or a writer said, for instance.
+#[test]
+fn an_error_of_any_kind_from_user_code_goes_to_the_handler() {
+    let kinds = [ErrorKind::Timeout, ErrorKind::Broker, ErrorKind::Moved, ErrorKind::InvalidState];
+    for kind in kinds {
+        let topology = || {
+            let builder = StreamsBuilder::new();
+            builder
+                .stream("in", Consumed::<String, String>::new())
+                .try_map_values(move |value| match value.as_str() {
+                    "bad" => Err(Error::new(kind, "not now").into()),
+                    _ => Ok(value),
+                })
+                .named("asks")
+                .to("out", Produced::with(String::default_serde(), String::default_serde()));
+            builder.build().expect("builds")
+        };
+        check_with(topology(), skipping(), "in (a,bad)@1 -> -\nin (a,good)@2 -> out (a,good)@2");
+        check(
+            topology(),
+            "in (a,bad)@1 -> error: user code failed: not now (operator asks) (topic in, partition 0, offset 0) (task 0_0)",
+        );
+    }
+}

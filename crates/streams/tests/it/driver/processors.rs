@@ -2,6 +2,7 @@
 
 use super::check;
 use kstreams::prelude::*;
+use kstreams::state::StoreType;
 
 /// Writes a key twice.
 pub(super) struct PutTwice {
@@ -233,4 +234,75 @@ fn the_context_knows_settings_and_has_a_directory() {
     assert_eq!(told, [r#"a [Some("7"), None]"#, r#"ab [Some("7"), None]"#]);
     let file = root.path().join("app/0_0/tally");
     assert_eq!(std::fs::read_to_string(file).expect("there"), "ab");
+}
+
+struct Holding<S> {
+    _store: S,
+}
+
+impl<S: 'static> Processor for Holding<S> {
+    type In = (String, String);
+    type Out = ((), ());
+
+    fn process(&mut self, _: Record<String, String>, _: &mut Context<Self>) -> ProcessResult {
+        Ok(())
+    }
+}
+
+/// What a processor that asks for `asked` hears when the topology has `given`.
+fn refused<S: StoreType, T: StoreType + 'static>(
+    given: &StoreToken<S>,
+    asked: StoreToken<T>,
+) -> String {
+    let builder = StreamsBuilder::new();
+    let _ = builder.stream("in", Consumed::<String, String>::new()).process(
+        move |ctx| Ok(Holding { _store: ctx.store(&asked)? }),
+        Processed::named("p").store(given),
+    );
+    let driver = TopologyTestDriver::new(builder.build().expect("builds"));
+    driver.expect_err("refused").to_string()
+}
+
+#[test]
+fn a_store_is_asked_for_as_what_it_is() {
+    let numbers = Stores::key_value::<String, i64>("s");
+    let error = refused(&numbers, Stores::key_value::<String, String>("s"));
+    assert!(error.contains("store s holds (alloc::string::String, i64), not"), "{error}");
+    let error = refused(&numbers, Stores::timestamped_key_value::<String, i64>("s"));
+    assert!(error.contains("store s has values without timestamps"), "{error}");
+    let timestamped = Stores::timestamped_key_value::<String, i64>("s");
+    let error = refused(&timestamped, Stores::key_value::<String, i64>("s"));
+    assert!(error.contains("store s has values with timestamps"), "{error}");
+    let error = refused(&numbers, Stores::session::<String, i64>("s", days(1)));
+    assert!(error.contains("store s is of another kind"), "{error}");
+}
+
+/// Panics where it is told.
+struct Panicking;
+
+impl Processor for Panicking {
+    type In = (String, String);
+    type Out = ((), ());
+
+    fn init(&mut self, _: &mut Context<Self>) -> ProcessResult {
+        panic!("in init")
+    }
+
+    fn process(&mut self, _: Record<String, String>, _: &mut Context<Self>) -> ProcessResult {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_panic_while_a_processor_is_made_names_it() {
+    let run = |supplier: fn() -> Panicking| {
+        let builder = StreamsBuilder::new();
+        let stream = builder.stream("in", Consumed::<String, String>::new());
+        let _ = stream.process(move |_| Ok(supplier()), Processed::named("p"));
+        let driver = TopologyTestDriver::new(builder.build().expect("builds"));
+        driver.expect_err("panics").to_string()
+    };
+    assert_eq!(run(|| Panicking), "user code panicked: in init (operator p) (task 0_0)");
+    let error = run(|| panic!("in the supplier"));
+    assert_eq!(error, "user code panicked: in the supplier (operator p) (task 0_0)");
 }

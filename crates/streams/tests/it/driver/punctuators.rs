@@ -1,6 +1,7 @@
 //! Punctuators: when they fire, and walks in chunks.
 
 use kstreams::prelude::*;
+use kstreams::serde::{At, Presence};
 use std::sync::{Arc, Mutex};
 
 type Log = Arc<Mutex<Vec<String>>>;
@@ -255,4 +256,72 @@ fn a_walk_that_is_cancelled_stops_where_it_is() {
     driver.advance_wall_clock(millis(10)).expect("walked");
     driver.advance_wall_clock(millis(10)).expect("walked");
     assert_eq!(*met.lock().expect("met"), [0, 1, 2]);
+}
+
+/// Reads numbers; a negative one cannot be read.
+struct NotNegative;
+
+impl Serde<i64> for NotNegative {
+    fn serialize(&self, _: &At<'_>, value: &i64, out: &mut Vec<u8>) -> Result<Presence, BoxError> {
+        out.extend_from_slice(&value.to_be_bytes());
+        Ok(Presence::Value)
+    }
+
+    fn deserialize(&self, _: &At<'_>, bytes: &[u8]) -> Result<i64, BoxError> {
+        let number = i64::from_be_bytes(bytes.try_into()?);
+        if number < 0 { Err("a negative number".into()) } else { Ok(number) }
+    }
+}
+
+/// Doubles what it meets on a walk that has no time.
+struct Doubling {
+    numbers: Numbers,
+    chunk: Chunk,
+}
+
+impl Processor for Doubling {
+    type In = (i64, i64);
+    type Out = ((), ());
+
+    fn init(&mut self, ctx: &mut Context<Self>) -> ProcessResult {
+        let wall = PunctuationType::WallClockTime;
+        ctx.schedule_chunked(
+            &self.numbers,
+            millis(10),
+            wall,
+            self.chunk,
+            |this, _, (key, value), _| Ok(this.numbers.put(&key, Some(&(value * 2)))?),
+        );
+        Ok(())
+    }
+
+    fn process(&mut self, record: Record<i64, i64>, _: &mut Context<Self>) -> ProcessResult {
+        Ok(self.numbers.put(&record.key, Some(&record.value))?)
+    }
+}
+
+/// One entry is met a turn, however little time there is; and one that cannot be read is left out if the handler wants it so.
+#[test]
+fn a_walk_gets_on_whatever_is_in_its_way() {
+    let none = std::time::Duration::ZERO;
+    for chunk in [Chunk::entries(10).time(none), Chunk::entries(0), Chunk::default()] {
+        let serde: SerdeRef<i64> = Arc::new(NotNegative);
+        let token = Stores::key_value_with("numbers", i64::default_serde(), serde);
+        let builder = StreamsBuilder::new();
+        let _ = builder.stream("in", Consumed::<i64, i64>::new()).process(
+            move |ctx| Ok(Doubling { numbers: ctx.store(&token)?, chunk }),
+            Processed::new().store(&token),
+        );
+        let config = StreamsConfig::new("app", "unused:1");
+        let config = config.set("processing.exception.handler", "log-and-continue");
+        let topology = builder.build().expect("builds");
+        let mut driver =
+            TopologyTestDriver::with_config(topology, &config.expect("a setting")).expect("starts");
+        let mut input = driver.input::<i64, i64>("in");
+        input.pipe_all(&mut driver, [(1, 1), (2, -2), (3, 3)]).expect("piped");
+        driver.advance_wall_clock(millis(10)).expect("walked");
+        let store = driver.store(&token).expect("the store");
+        let values = [1, 3].map(|key| store.get(&key).expect("read"));
+        assert_eq!(values, [Some(2), Some(6)], "{chunk:?}");
+    }
 }
