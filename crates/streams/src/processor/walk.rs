@@ -118,8 +118,7 @@ where
             return Ok(false);
         };
         let since = ctx.task().elapsed();
-        let mut met = 0;
-        for entry in self.store.walk(key.as_ref())? {
+        for (met, entry) in self.store.walk(key.as_ref())?.enumerate() {
             if self.cancellable.is_cancelled() {
                 break;
             }
@@ -131,7 +130,6 @@ where
             let (position, entry) = entry?;
             // First: an entry that cannot be read, or that fails, and is left out is not met again.
             self.advance(position);
-            met += 1;
             ctx.task().enter_punctuation(began);
             (self.punctuator)(processor, began, entry?, ctx)?;
         }
