@@ -6,7 +6,7 @@
 
 use super::clock::Now;
 use super::positions::InputPosition;
-use crate::task::StreamTask;
+use crate::task::{InputPartition, StreamTask};
 use kstreams_client::TopicPartition;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -47,32 +47,29 @@ impl Idling {
         now: Now,
     ) -> Result<(), TaskWaiting> {
         let Some(most) = most else { return Ok(()) };
-        let behind: Vec<_> = task
-            .group()
-            .empty_inputs()
-            .map(|input| {
-                let partition = TopicPartition::new(&**input.topic(), input.partition());
-                let books = inputs.get(&partition);
-                let is_behind = !books.is_some_and(|books| books.is_caught_up(input.position().0));
-                (is_behind, (partition.topic.to_string(), partition.partition))
-            })
-            .collect();
-        let began = *self.began.get_or_insert(now);
-        let waiting = match behind.iter().any(|(is_behind, _)| *is_behind) {
-            true => {
-                self.idle = None;
-                let behind = behind.into_iter().filter(|(is_behind, _)| *is_behind);
-                TaskWaiting::Fetching(behind.map(|(_, input)| input).collect())
-            }
-            false => {
-                let idle = *self.idle.get_or_insert(now);
-                if now.monotonic - idle.monotonic >= most {
-                    return Ok(());
-                }
-                let inputs = behind.into_iter().map(|(_, input)| input).collect();
-                TaskWaiting::Idle { inputs, since: idle.wall }
-            }
+        let is_behind = |input: &dyn InputPartition| {
+            let mut books = inputs.iter();
+            let books = books.find(|(partition, _)| {
+                *partition.topic == **input.topic() && partition.partition == input.partition()
+            });
+            !books.is_some_and(|(_, books)| books.is_caught_up(input.position().0))
         };
+        let is_fetching = task.group().empty_inputs().any(is_behind);
+        let idle = match is_fetching {
+            true => None,
+            false => Some(self.idle.unwrap_or(now)),
+        };
+        self.idle = idle;
+        if idle.is_some_and(|since| now.monotonic - since.monotonic >= most) {
+            return Ok(());
+        }
+        let awaited = task.group().empty_inputs().filter(|input| !is_fetching || is_behind(*input));
+        let awaited = awaited.map(|input| (input.topic().to_string(), input.partition())).collect();
+        let waiting = match idle {
+            None => TaskWaiting::Fetching(awaited),
+            Some(since) => TaskWaiting::Idle { inputs: awaited, since: since.wall },
+        };
+        let began = *self.began.get_or_insert(now);
         if now.monotonic - began.monotonic >= LONG && !self.is_logged {
             self.is_logged = true;
             tracing::info!(task = %task.id(), ?waiting, "a task with records waits for others that may be earlier");
@@ -82,11 +79,7 @@ impl Idling {
 
     /// The task processes, or has nothing to process; whether it waited.
     pub(super) fn end(&mut self) -> bool {
-        let waited = self.began.is_some();
-        if waited {
-            *self = Idling::default();
-        }
-        waited
+        std::mem::take(self).began.is_some()
     }
 
     /// How long it waits at most, if nothing comes.

@@ -207,7 +207,7 @@ impl TaskSlot {
     pub(super) fn process(&mut self, count: usize, settings: &Settings, now: Now) -> Result<usize> {
         let Phase::Running(task) = &mut self.phase else { return Ok(0) };
         if task.group().is_empty() {
-            self.idling.end();
+            end_waiting(&mut self.idling, self.registered.as_ref());
             return Ok(0);
         }
         if !task.group().all_buffered() {
@@ -225,11 +225,7 @@ impl TaskSlot {
             true => process_while_complete(task, count, now)?,
             false => task.process(count, now.wall)?,
         };
-        if self.idling.end()
-            && let Some(registered) = &self.registered
-        {
-            registered.waits(None);
-        }
+        end_waiting(&mut self.idling, self.registered.as_ref());
         for input in task.group().inputs() {
             let partition = TopicPartition::new(&**input.topic(), input.partition());
             if let Some(books) = self.inputs.get_mut(&partition) {
@@ -261,6 +257,14 @@ impl TaskSlot {
         self.lock = None;
         tracing::info!(task = %self.id, "task closed");
         Ok(())
+    }
+}
+
+fn end_waiting(idling: &mut Idling, registered: Option<&Registered>) {
+    if idling.end()
+        && let Some(registered) = registered
+    {
+        registered.waits(None);
     }
 }
 

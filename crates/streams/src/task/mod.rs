@@ -20,7 +20,7 @@ pub use self::partitioner::{murmur2, partition_for_key};
 pub(crate) use self::restore::Restoring;
 pub(crate) use self::sink::{SinkSpec, sink};
 pub(crate) use self::source::{
-    DefaultTimestamps, SourceNode, SourceSettings, read_headers, source,
+    DefaultTimestamps, InputPartition, SourceNode, SourceSettings, read_headers, source,
 };
 pub(crate) use self::stream_task::{CommitOffset, Remains, StreamTask, TaskPlan};
 pub(crate) use self::timestamp_extractor::TableTimestamps;
