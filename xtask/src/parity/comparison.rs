@@ -6,6 +6,8 @@ use super::mapping::{Class, Line, Verdict};
 #[derive(Debug)]
 pub(super) struct Table<'a> {
     pub(super) name: String,
+    /// The part of the page that it is in.
+    pub(super) part: &'a str,
     /// Whether one thing is said about the whole class.
     pub(super) is_whole: bool,
     pub(super) rows: Vec<Row<'a>>,
@@ -60,7 +62,7 @@ pub(super) fn compare<'a>(
 
 fn table(class: &Class) -> Table<'_> {
     let rows = class.lines.iter().map(|line| Row { java: Vec::new(), line }).collect();
-    Table { name: class.name(), is_whole: class.is_whole(), rows }
+    Table { name: class.name(), part: &class.part, is_whole: class.is_whole(), rows }
 }
 
 /// What the file does not say about packages that it is about: classes without a section.

@@ -8,6 +8,8 @@ const WHOLE: &str = "*";
 pub(super) struct Class {
     /// As Java's reflection calls it: `package.Outer$Inner`.
     pub(super) path: String,
+    /// The part of the page that it is in; empty if the file has no parts.
+    pub(super) part: String,
     pub(super) lines: Vec<Line>,
 }
 
@@ -79,9 +81,14 @@ impl Verdict {
 pub(super) fn parse(text: &str) -> Result<Vec<Class>, Vec<String>> {
     let mut classes: Vec<Class> = Vec::new();
     let mut mistakes = Vec::new();
+    let mut part = String::new();
     for (index, line) in text.lines().enumerate() {
         let (number, line) = (index + 1, line.trim());
         if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some(title) = line.strip_prefix("== ") {
+            part = title.to_owned();
             continue;
         }
         if let Some((path, rest)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
@@ -95,7 +102,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Class>, Vec<String>> {
                     Err(why) => mistakes.push(format!("line {number}: {why}")),
                 }
             }
-            classes.push(Class { path: path.to_owned(), lines });
+            classes.push(Class { path: path.to_owned(), part: part.clone(), lines });
             continue;
         }
         match (parse_line(number, line), classes.last_mut()) {

@@ -14,10 +14,11 @@ use comparison::Table;
 use mapping::Verdict;
 use page::Names;
 
-/// The packages all of whose public classes the file has to have a section for; those of the DSL it names one by one.
-const PACKAGES: [&str; 7] = [
+/// The packages all of whose public classes the file has to have a section for: all of Kafka Streams that are not internal.
+const PACKAGES: [&str; 8] = [
     "org.apache.kafka.streams",
     "org.apache.kafka.streams.errors",
+    "org.apache.kafka.streams.kstream",
     "org.apache.kafka.streams.processor",
     "org.apache.kafka.streams.processor.api",
     "org.apache.kafka.streams.query",
@@ -99,8 +100,8 @@ fn list(tables: &[Table<'_>]) -> String {
          documentation.\n\n\
          {}\n## Not there yet\n\n{}\n## Left out\n\n{}{}",
         page::overview(tables),
-        page::missing(tables, Verdict::NotYet),
-        page::missing(tables, Verdict::LeftOut),
+        page::reasons(tables, Verdict::NotYet),
+        page::reasons(tables, Verdict::LeftOut),
         page::tables(tables, Names::Plain)
     )
 }

@@ -25,11 +25,10 @@ impl Names {
 const VERDICTS: [Verdict; 4] =
     [Verdict::Method, Verdict::Option, Verdict::LeftOut, Verdict::NotYet];
 
-/// What stands above the tables.
+/// What stands above the tables: how much there is, in each part and together.
 pub(super) fn overview(tables: &[Table<'_>]) -> String {
     let mut text = String::new();
-    let sum: Vec<usize> =
-        VERDICTS.iter().map(|of| tables.iter().map(|table| table.count(*of)).sum()).collect();
+    let sum = counts(tables.iter());
     let all: usize = sum.iter().sum();
     put(
         &mut text,
@@ -39,26 +38,49 @@ pub(super) fn overview(tables: &[Table<'_>]) -> String {
             sum[0], sum[1], sum[2], sum[3]
         ),
     );
-    put(&mut text, "| Java | methods | ours | by an option | left out | not yet |");
-    put(&mut text, "|---|--:|--:|--:|--:|--:|");
-    for table in tables.iter().filter(|table| !table.is_whole) {
-        let counts = VERDICTS.map(|of| table.count(of));
-        let all: usize = counts.iter().sum();
-        let cells = counts.map(|count| if count == 0 { String::new() } else { count.to_string() });
-        put(&mut text, &format!("| {} | {all} | {} |", table.name, cells.join(" | ")));
-    }
-    let whole = tables.iter().filter(|table| table.is_whole).count();
-    if whole > 0 {
-        put(&mut text, &format!("\nOne thing is said about each of {whole} further classes."));
+    put(&mut text, "| Java | classes | methods | ours | by an option | left out | not yet |");
+    put(&mut text, "|---|--:|--:|--:|--:|--:|--:|");
+    for (part, tables) in parts(tables) {
+        let title = if part.is_empty() { "all" } else { part };
+        put(&mut text, &format!("| {title} | {} | {} |", tables.len(), cells(tables.into_iter())));
     }
     text
 }
 
-/// What is not there, a line a reason.
-pub(super) fn missing(tables: &[Table<'_>], verdict: Verdict) -> String {
-    let mut text = String::new();
+/// The parts of the page in the order of the file, each with its classes.
+fn parts<'t, 'a>(tables: &'t [Table<'a>]) -> Vec<(&'a str, Vec<&'t Table<'a>>)> {
+    let mut parts: Vec<(&str, Vec<&Table<'_>>)> = Vec::new();
     for table in tables {
-        let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+        match parts.iter_mut().find(|(part, _)| *part == table.part) {
+            Some((_, tables)) => tables.push(table),
+            None => parts.push((table.part, vec![table])),
+        }
+    }
+    parts
+}
+
+/// How many methods have each of the verdicts.
+fn counts<'t, 'a: 't>(tables: impl Iterator<Item = &'t Table<'a>>) -> [usize; 4] {
+    let mut sum = [0; 4];
+    for table in tables {
+        for (sum, of) in sum.iter_mut().zip(VERDICTS) {
+            *sum += table.count(of);
+        }
+    }
+    sum
+}
+
+/// The number of methods and that of each verdict, as cells of a row.
+fn cells<'t, 'a: 't>(tables: impl Iterator<Item = &'t Table<'a>>) -> String {
+    let counts = counts(tables);
+    let cells = counts.map(|count| if count == 0 { String::new() } else { count.to_string() });
+    format!("{} | {}", counts.iter().sum::<usize>(), cells.join(" | "))
+}
+
+/// What is not there, a line a reason, wherever it is the same.
+pub(super) fn reasons(tables: &[Table<'_>], verdict: Verdict) -> String {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for table in tables {
         for row in table.rows.iter().filter(|row| row.line.verdict == verdict) {
             let note = row.line.note.as_str();
             let java = short(&table.name, row);
@@ -67,9 +89,10 @@ pub(super) fn missing(tables: &[Table<'_>], verdict: Verdict) -> String {
                 None => reasons.push((note, vec![java])),
             }
         }
-        for (reason, methods) in reasons {
-            put(&mut text, &format!("- {}: {reason}", methods.join(", ")));
-        }
+    }
+    let mut text = String::new();
+    for (reason, methods) in reasons {
+        put(&mut text, &format!("- **{reason}**: {}", methods.join(", ")));
     }
     text
 }
@@ -83,31 +106,42 @@ fn short(class: &str, row: &Row<'_>) -> String {
     }
 }
 
-/// A table a class, and one of the classes about which one thing is said.
+/// A table a class, and one of the classes about which one thing is said, part by part.
 pub(super) fn tables(tables: &[Table<'_>], names: Names) -> String {
     let mut text = String::new();
-    let (whole, parted): (Vec<&Table<'_>>, Vec<&Table<'_>>) =
-        tables.iter().partition(|table| table.is_whole);
-    if !whole.is_empty() {
-        put(&mut text, "\n## Whole classes\n");
-        put(&mut text, "| Java | methods | ours |");
-        put(&mut text, "|---|--:|---|");
+    for (part, tables) in parts(tables) {
+        if !part.is_empty() {
+            put(&mut text, &format!("\n## {part}"));
+        }
+        let (whole, parted): (Vec<&Table<'_>>, Vec<&Table<'_>>) =
+            tables.into_iter().partition(|table| table.is_whole);
+        for table in parted {
+            put(&mut text, &format!("\n### {}\n", table.name));
+            put(&mut text, "| Java | ours |");
+            put(&mut text, "|---|---|");
+            for row in &table.rows {
+                put(&mut text, &row_of(row, names));
+            }
+        }
+        put_whole(&mut text, &whole, names);
     }
+    text
+}
+
+/// The classes about which one thing is said.
+fn put_whole(text: &mut String, whole: &[&Table<'_>], names: Names) {
+    if whole.is_empty() {
+        return;
+    }
+    put(text, "\n### Classes as a whole\n");
+    put(text, "| Java | methods | ours |");
+    put(text, "|---|--:|---|");
     for (table, row) in
         whole.iter().flat_map(|table| table.rows.iter().map(move |row| (table, row)))
     {
         let (name, methods, ours) = (&table.name, row.java.len(), answer(row, names));
-        put(&mut text, &format!("| `{name}` | {methods} | {ours} |"));
+        put(text, &format!("| `{name}` | {methods} | {ours} |"));
     }
-    for table in parted {
-        put(&mut text, &format!("\n## {}\n", table.name));
-        put(&mut text, "| Java | ours |");
-        put(&mut text, "|---|---|");
-        for row in &table.rows {
-            put(&mut text, &row_of(row, names));
-        }
-    }
-    text
 }
 
 fn row_of(row: &Row<'_>, names: Names) -> String {

@@ -1,6 +1,6 @@
 //! Text in, text out: a file of a few lines and what Java would print.
 
-use super::comparison::compare;
+use super::comparison::{compare, missing_classes};
 use super::mapping::{Verdict, parse};
 use super::page::{self, Names};
 
@@ -38,12 +38,12 @@ fn each_method_is_in_the_row_of_the_first_line_that_fits() {
     let tables = compare(&classes, JAVA).unwrap();
     assert_eq!(
         page::tables(&tables, Names::Plain),
-        "\n## KStream\n\n\
+        "\n### KStream\n\n\
          | Java | ours |\n|---|---|\n\
          | `filter(Predicate)` | `KStream::filter`, `KStream::try_filter` |\n\
          | `filter(Predicate,Named)` | `KStream::filter`, `KStream::named`: behind it |\n\
          | `foreach(Action)`<br>`foreach(Action,Named)` | left out: no need |\n\
-         \n## Outer.Inner\n\n\
+         \n### Outer.Inner\n\n\
          | Java | ours |\n|---|---|\n\
          | `of(Outer.Kind)` | not there yet: later |\n"
     );
@@ -58,14 +58,55 @@ fn methods_are_counted_overload_by_overload() {
         page::overview(&tables),
         "Of 5 public methods, overloads counted one by one, 1 have a method of ours, 1 an option or a type; 2 are left out, \
          1 are not there yet.\n\n\
-         | Java | methods | ours | by an option | left out | not yet |\n\
-         |---|--:|--:|--:|--:|--:|\n\
-         | KStream | 4 | 1 | 1 | 2 |  |\n\
-         | Outer.Inner | 1 |  |  |  | 1 |\n"
+         | Java | classes | methods | ours | by an option | left out | not yet |\n\
+         |---|--:|--:|--:|--:|--:|--:|\n\
+         | all | 2 | 5 | 1 | 1 | 2 | 1 |\n"
     );
     assert_eq!(
-        page::missing(&tables, Verdict::NotYet) + &page::missing(&tables, Verdict::LeftOut),
-        "- `Outer.Inner.of(Outer.Kind)`: later\n- `KStream.foreach(…)`: no need\n"
+        page::reasons(&tables, Verdict::NotYet) + &page::reasons(&tables, Verdict::LeftOut),
+        "- **later**: `Outer.Inner.of(Outer.Kind)`\n- **no need**: `KStream.foreach(…)`\n"
+    );
+}
+
+#[test]
+fn parts_have_their_counts_and_reasons_stand_once() {
+    let file = "\
+== Streams
+[org.x.KStream]
+filter(*)   = KStream::filter
+foreach(*)  - no need
+== Rest
+[org.x.Outer$Inner] - no need
+[org.x.Empty] ~ Record
+";
+    let classes = parse(file).unwrap();
+    let tables = compare(&classes, JAVA).unwrap();
+    let overview = page::overview(&tables);
+    let (_, rows) = overview.split_once("|---|--:|--:|--:|--:|--:|--:|\n").unwrap();
+    assert_eq!(rows, "| Streams | 1 | 4 | 2 |  | 2 |  |\n| Rest | 2 | 1 |  |  | 1 |  |\n");
+    assert_eq!(
+        page::reasons(&tables, Verdict::LeftOut),
+        "- **no need**: `KStream.foreach(…)`, `Outer.Inner`\n"
+    );
+    let pages = page::tables(&tables, Names::Plain);
+    let (streams, rest) = pages.split_once("\n## Rest\n").unwrap();
+    assert!(streams.starts_with("\n## Streams\n\n### KStream\n"), "{streams}");
+    assert_eq!(
+        rest,
+        "\n### Classes as a whole\n\n\
+         | Java | methods | ours |\n|---|--:|---|\n\
+         | `Outer.Inner` | 1 | left out: no need |\n\
+         | `Empty` | 0 | `Record` |\n"
+    );
+}
+
+#[test]
+fn a_class_without_a_section_is_named() {
+    let classes = parse(FILE).unwrap();
+    let of_java = "org.x.KStream\norg.x.KTable\norg.x.Outer$Inner\n";
+    assert_eq!(
+        missing_classes(&classes, of_java),
+        ["the class org.x.KTable of Java has no section"]
     );
 }
 
