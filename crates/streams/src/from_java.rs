@@ -1,4 +1,4 @@
-//! Coming from Java: every public method of the DSL of Kafka Streams 4.4, and what does the same here.
+//! Coming from Java: every public method of Kafka Streams 4.4 and its test utilities, and what does the same here.
 //!
 //! One method with an options struct stands here where Java has overloads. [`KStream::named`], [`KTable::named`] and
 //! [`KTable::materialized`] follow the operator that they are about. Methods `try_…` take closures that can fail. There is no null: a
@@ -7,6 +7,6 @@
 
 #[allow(unused_imports, reason = "the names are those of links")]
 use crate::{
-    config::*, dsl::*, handlers::*, prelude::*, processor::*, runtime::*, state::*, testing::*,
-    topology::*,
+    config::*, dsl::*, handlers::*, prelude::*, processor::*, runtime::*, serde::*, state::*,
+    testing::*, topology::*,
 };
