@@ -89,7 +89,9 @@ impl Kafka {
 
     /// Makes topics, and waits until the cluster knows them.
     pub(crate) fn make_topics(&mut self, names: &[&str], partitions: i32) {
-        let topics = names.iter().map(|name| NewTopic::new(*name, partitions)).collect();
+        // Tests write times of long ago, and brokers look for old records at any time.
+        let topic = |name: &&str| NewTopic::new(*name, partitions).config("retention.ms", "-1");
+        let topics = names.iter().map(topic).collect();
         for (topic, made) in self.client.create_topics(topics).wait(PATIENCE).expect("created") {
             made.unwrap_or_else(|error| panic!("{topic}: {error}"));
         }
