@@ -24,14 +24,7 @@ pub(crate) enum Change {
 pub(crate) fn topology(joins: &str, leaves: &str, rooms: &str) -> Result<Topology> {
     let store = Stores::key_value::<String, Room>("rooms");
     let builder = StreamsBuilder::new();
-    let joins = builder
-        .stream(joins, Consumed::<String, String>::new())
-        .map(|user, room| (room, Change::Join(user)));
-    let leaves = builder
-        .stream(leaves, Consumed::<String, String>::new())
-        .map(|user, room| (room, Change::Leave(user)));
-    joins
-        .merge(&leaves)
+    changes(&builder, joins, leaves)
         .repartition(Repartitioned::named("by-room"))
         .process(
             move |ctx| Ok(Rooms { rooms: ctx.store(&store)? }),
@@ -39,6 +32,17 @@ pub(crate) fn topology(joins: &str, leaves: &str, rooms: &str) -> Result<Topolog
         )
         .to(rooms, Produced::new());
     builder.build()
+}
+
+/// Who joins and who leaves, by room.
+fn changes(builder: &StreamsBuilder, joins: &str, leaves: &str) -> KStream<String, Change> {
+    let joins = builder
+        .stream(joins, Consumed::<String, String>::new())
+        .map(|user, room| (room, Change::Join(user)));
+    let leaves = builder
+        .stream(leaves, Consumed::<String, String>::new())
+        .map(|user, room| (room, Change::Leave(user)));
+    joins.merge(&leaves)
 }
 
 struct Rooms {
@@ -76,14 +80,7 @@ impl Processor for Rooms {
 pub(crate) fn wrong_topology(joins: &str, leaves: &str, rooms: &str) -> Result<Topology> {
     let store = Stores::key_value::<String, Room>("rooms");
     let builder = StreamsBuilder::new();
-    let joins = builder
-        .stream(joins, Consumed::<String, String>::new())
-        .map(|user, room| (room, Change::Join(user)));
-    let leaves = builder
-        .stream(leaves, Consumed::<String, String>::new())
-        .map(|user, room| (room, Change::Leave(user)));
-    joins
-        .merge(&leaves)
+    changes(&builder, joins, leaves)
         .process(
             move |ctx| Ok(Rooms { rooms: ctx.store(&store)? }),
             Processed::named("rooms").store(&store),

@@ -24,8 +24,7 @@ const EXACTLY_ONCE_COMMIT_INTERVAL: Duration = Duration::from_millis(100);
 /// Checked settings.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    pub(crate) application_id: Arc<str>,
-    /// What the tasks know of it all.
+    /// The `application.id`, and what else the tasks know of it all.
     pub(crate) application: Arc<Application>,
     pub(crate) bootstrap_servers: Vec<String>,
     /// Host and port at which the instance can be asked.
@@ -101,17 +100,15 @@ impl Settings {
             "exactly_once_v2" => Guarantee::ExactlyOnce,
             _ => Guarantee::AtLeastOnce,
         };
-        let application_id: Arc<str> = application_id.into();
         let state_dir = config
             .get("state.dir")
             .map_or_else(|| std::env::temp_dir().join("kafka-streams"), PathBuf::from);
         let application = Application {
-            id: application_id.clone(),
+            id: application_id.into(),
             config: config.clone(),
-            state_dir: state_dir.join(&*application_id),
+            state_dir: state_dir.join(application_id),
         };
         Ok(Settings {
-            application_id,
             application: Arc::new(application),
             bootstrap_servers: bootstrap(values.text("bootstrap.servers")?)?,
             application_server: config.get("application.server").map(server).transpose()?,

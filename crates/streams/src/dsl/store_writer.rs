@@ -2,10 +2,8 @@
 
 use super::builder::StreamsBuilder;
 use super::plan::{PlanKind, prefix};
-use crate::processor::{InitContext, StoreUpdate};
-use crate::serde::OptionSerde;
 use crate::state::{StoreToken, Writable};
-use crate::topology::{Consumed, Role, processor_kind, source_kind};
+use crate::topology::{Role, store_update};
 use std::sync::Arc;
 
 impl StreamsBuilder {
@@ -37,14 +35,10 @@ impl StreamsBuilder {
         topic: impl Into<String>,
     ) {
         let topic: Arc<str> = topic.into().into();
-        let serdes = S::serdes(token);
-        let value = Arc::new(OptionSerde::new(serdes.value.clone()));
-        let consumed = Consumed::with(serdes.key.clone(), value);
-        let source = PlanKind::Source(source_kind(vec![topic.clone()], consumed));
+        let (read, update) = store_update(token, topic.clone());
+        let source = PlanKind::Source(read);
         let source = self.plan.add(self.plan.name(None, prefix::SOURCE), source, Vec::new());
-        let (spec, token) = (token.spec.clone(), *token);
-        let update = move |ctx: &mut InitContext| Ok(StoreUpdate(ctx.store(&token)?));
-        let writer = PlanKind::StoreWriter(processor_kind(Arc::new(update)), spec, topic);
+        let writer = PlanKind::StoreWriter(update, token.spec.clone(), topic);
         let node = self.plan.add(self.plan.name(None, prefix::STORE_WRITER), writer, vec![source]);
         self.plan.set_role(node, Role::Processor);
     }

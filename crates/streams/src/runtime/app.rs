@@ -223,7 +223,7 @@ impl KafkaStreams {
         if let Some(updates) = writers.get(topic) {
             return Ok(updates.clone());
         }
-        let name = format!("{}-{topic}-writer", self.cluster.settings.application_id);
+        let name = format!("{}-{topic}-writer", self.cluster.settings.application.id);
         let mut client = self.cluster.client(&name)?;
         let partitions = self.cluster.partitions(&mut client, topic)?;
         let wire = &self.cluster.settings.wire;
@@ -257,7 +257,7 @@ impl KafkaStreams {
     /// When a process has the directory.
     pub fn clean_up(config: &StreamsConfig) -> Result<()> {
         let settings = config.resolve()?;
-        clean_up(&settings.state_dir, &settings.application_id)
+        clean_up(&settings.state_dir, &settings.application.id)
     }
 }
 
@@ -364,7 +364,7 @@ impl KafkaStreamsBuilder {
             directory.as_ref().map_or_else(Uuid::new_v4, |directory| directory.process_id());
         let globals = Arc::new(GlobalStores::new(&self.topology.graph().globals));
         let topology = self.topology;
-        let id = settings.application_id.clone();
+        let id = settings.application.id.clone();
         let queries = Queries::new(topology.clone(), id, settings.stream_threads);
         let (all_globals, all_queries) = (globals.clone(), queries.clone());
         let instance = Instance { topology, directory, process, limits, globals, queries };
@@ -404,6 +404,6 @@ fn open_directory(topology: &Topology, settings: &Settings) -> Result<Option<Arc
         return Ok(None);
     }
     let directory =
-        StateDirectory::open(&settings.state_dir, &settings.application_id, Uuid::new_v4())?;
+        StateDirectory::open(&settings.state_dir, &settings.application.id, Uuid::new_v4())?;
     Ok(Some(Arc::new(directory)))
 }

@@ -105,7 +105,7 @@ impl Cluster {
 
     /// Checks that the cluster is there and has the topics of users; gives what time limits it has.
     pub(super) fn find(&self, topology: &Topology) -> Result<Limits> {
-        let mut client = self.client(&format!("{}-admin", self.settings.application_id))?;
+        let mut client = self.client(&format!("{}-admin", self.settings.application.id))?;
         self.find_topics(&mut client, topology)?;
         let session = self.session_timeout(&mut client)?;
         let transaction = match self.settings.guarantee {
@@ -117,7 +117,7 @@ impl Cluster {
 
     /// How long the group waits for a member that is silent, where the brokers tell.
     fn session_timeout(&self, client: &mut Client) -> Result<Option<Duration>> {
-        let group: Topic = self.settings.application_id.clone();
+        let group: Topic = self.settings.application.id.clone();
         let configs = client.describe_group_configs(vec![group]).wait(FIND_CLUSTER);
         let unknown = |error: ClientError| {
             Error::new(ErrorKind::Broker, format!("cannot look up the group's settings: {error}"))
@@ -174,7 +174,7 @@ impl Cluster {
 
     fn client_name(&self, process: Uuid) -> String {
         let client = self.settings.client_id.clone();
-        client.unwrap_or_else(|| format!("{}-{process}", self.settings.application_id))
+        client.unwrap_or_else(|| format!("{}-{process}", self.settings.application.id))
     }
 
     /// How producers write, without transactions.
@@ -223,7 +223,7 @@ impl Cluster {
             Some(timeout) => ProducerConfig {
                 transactional_id: Some(format!(
                     "{}-{process}-{}",
-                    settings.application_id,
+                    settings.application.id,
                     index + 1
                 )),
                 transaction_timeout: timeout,
@@ -244,8 +244,8 @@ impl Cluster {
             group: GroupConfig {
                 session_timeout: limits.session,
                 endpoint: settings.application_server.clone(),
-                description: Some(topics::description(topology.graph(), &settings.application_id)),
-                ..GroupConfig::new(&*settings.application_id, process.to_string(), group)
+                description: Some(topics::description(topology.graph(), &settings.application.id)),
+                ..GroupConfig::new(&*settings.application.id, process.to_string(), group)
             },
             producer,
             directory: directory.clone(),

@@ -124,7 +124,7 @@ impl Run {
     fn thread(&self) -> StreamThread {
         let settings = Arc::new(self.config.resolve().expect("settings"));
         let directory =
-            StateDirectory::open(&settings.state_dir, &settings.application_id, Uuid::new_v4());
+            StateDirectory::open(&settings.state_dir, &settings.application.id, Uuid::new_v4());
         let directory = Some(Arc::new(directory.expect("the directory")));
         let process = directory.as_ref().map_or_else(Uuid::new_v4, |dir| dir.process_id());
         let cluster = Cluster { settings, networks: self.broker.networks() };
@@ -133,7 +133,7 @@ impl Run {
         let globals = Arc::new(GlobalStores::new(&topology.graph().globals));
         let queries = Queries::new(
             topology.clone(),
-            cluster.settings.application_id.clone(),
+            cluster.settings.application.id.clone(),
             cluster.settings.stream_threads,
         );
         let instance = Instance { topology, directory, process, limits, globals, queries };

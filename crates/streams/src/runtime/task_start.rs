@@ -79,7 +79,7 @@ impl TaskSlot {
             return Ok((Phase::Waiting, false));
         }
         let graph = cx.plan.topology.graph();
-        let app = &cx.settings.application_id;
+        let app = &cx.settings.application.id;
         let partitions = |topic: &str| cx.client.partitions(topic);
         let Some(inputs) = topics::inputs(graph, app, self.id, partitions) else {
             return Ok((Phase::Waiting, false));
@@ -211,7 +211,7 @@ impl TaskSlot {
 /// beginning.
 fn reset_policy(plan: &TaskPlan, settings: &Settings, topic: &str, now: Now) -> ResetPolicy {
     let graph = plan.topology.graph();
-    let app = &settings.application_id;
+    let app = &settings.application.id;
     let own = graph.nodes.iter().find_map(|node| match &node.kind {
         NodeKind::Source(source) => source
             .topics

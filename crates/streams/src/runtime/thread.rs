@@ -97,7 +97,7 @@ impl StreamThread {
         let ThreadParts { index, name, queries, mut client, clock, settings, .. } = parts;
         let ThreadParts { plan, group, producer, directory, cleans, .. } = parts;
         let buffer = settings.wire.buffer_memory;
-        let (graph, app) = (plan.topology.graph(), &settings.application_id);
+        let (graph, app) = (plan.topology.graph(), &settings.application.id);
         let repartition_topics = topics::repartition_topics(graph, app);
         let opened = client.producer(producer.clone());
         let sources = topics::source_topics(graph, app);

@@ -22,7 +22,7 @@ pub(super) fn group_topology(graph: &Graph, settings: &Settings) -> GroupTopolog
 }
 
 fn subtopology(graph: &Graph, settings: &Settings, number: u32) -> Subtopology {
-    let app = &settings.application_id;
+    let app = &settings.application.id;
     let replication_factor = settings.replication_factor;
     let (internal, external): (Vec<Arc<str>>, Vec<Arc<str>>) = graph
         .source_topics(number)

@@ -195,12 +195,12 @@ impl StoreSet {
         self.stores.iter().find(|store| *store.spec.name == *name)
     }
 
-    /// Whether the task has that store.
     /// The name of the store at a place.
     pub(crate) fn name(&self, place: usize) -> &str {
         self.stores.get(place).map_or("", |store| &store.spec.name)
     }
 
+    /// Whether the task has that store.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.find(name).is_some()
     }

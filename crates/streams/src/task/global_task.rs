@@ -1,8 +1,8 @@
 //! The processor in front of a global store, on one partition of the store's topic: a task without a group, stores and commits.
 
-use super::collector::{Outgoing, Placement, RecordCollector, TopicHandle};
+use super::collector::Nowhere;
 use super::stream_task::{StreamTask, TaskPlan};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::processor::{PunctuationType, TaskId};
 use crate::state::{Budget, StoreBudget, TaskBackends};
 use std::cell::RefCell;
@@ -16,7 +16,7 @@ impl StreamTask {
     pub(crate) fn build_global(plan: &TaskPlan, id: TaskId, wall_clock: i64) -> Result<Self> {
         let backends = TaskBackends::new(None);
         let budget = StoreBudget { record_cache: Budget::new(0), read_cache: Budget::new(0) };
-        let collector = Rc::new(RefCell::new(NoCollector));
+        let collector = Rc::new(RefCell::new(Nowhere));
         let task = StreamTask::build(plan, id, backends, &budget, collector, wall_clock, |_| true)?;
         let clocks = [PunctuationType::StreamTime, PunctuationType::WallClockTime];
         if clocks.into_iter().any(|clock| task.context().next_punctuation(clock).is_some()) {
@@ -24,23 +24,5 @@ impl StreamTask {
             return Err(Error::topology(message));
         }
         Ok(task)
-    }
-}
-
-/// Global processors write nothing, and there is no producer for the dead letters of their records.
-struct NoCollector;
-
-impl RecordCollector for NoCollector {
-    fn topic(&mut self, _: &str) -> TopicHandle {
-        TopicHandle(0)
-    }
-
-    fn partitions(&mut self, _: TopicHandle) -> Result<i32> {
-        Err(Error::new(ErrorKind::InvalidState, "a global store's processor writes to no topic"))
-    }
-
-    fn append(&mut self, _: TopicHandle, _: Placement, _: Outgoing) -> Result<()> {
-        tracing::warn!("dead letters of global tables are not written");
-        Ok(())
     }
 }

@@ -14,7 +14,7 @@ mod stream_task;
 mod timestamp_extractor;
 
 pub(crate) use self::collector::{
-    Outgoing, Placement, RecordCollector, TopicHandle, send_dead_letter,
+    Nowhere, Outgoing, Placement, RecordCollector, TopicHandle, send_dead_letter,
 };
 pub use self::partitioner::{murmur2, partition_for_key};
 pub(crate) use self::restore::Restoring;

@@ -5,8 +5,8 @@ use crate::config::StreamsConfig;
 use crate::dsl::Processed;
 use crate::error::Result;
 use crate::processor::{
-    FixedKey, FixedKeyProcessor, InitContext, KeyOf, Processor, PunctuationType, RecordContext,
-    RecordOf, TaskId, ValueOf,
+    FixedKey, FixedKeyProcessor, InitContext, KeyOf, Processor, PunctuationType, RecordOf, TaskId,
+    ValueOf,
 };
 use crate::record::Record;
 use crate::state::{StoreToken, StoreType};
@@ -83,7 +83,6 @@ pub struct ProcessorTestDriver<P: Processor> {
     task: TestTask,
     node: AloneOf<P::In>,
     forwarded: Forwards<P::Out>,
-    place: RecordContext,
 }
 
 /// Options of a [`ProcessorTestDriver`].
@@ -157,9 +156,7 @@ impl<F> ProcessorTestDriverBuilder<F> {
             (Arc::from(child), Rc::new(keeper) as PortOf<P::Out>)
         });
         let node = task.build_processor(Arc::new(supplier), children.collect())?;
-        let partition = task_id.partition;
-        let place = RecordContext { topic: "test".into(), partition, offset: 0, timestamp: -1 };
-        Ok(ProcessorTestDriver { task, node, forwarded, place })
+        Ok(ProcessorTestDriver { task, node, forwarded })
     }
 }
 
@@ -196,17 +193,14 @@ impl<P: Processor> ProcessorTestDriver<P> {
     /// # Errors
     /// What the processor reports, or that it panicked.
     pub fn process(&mut self, record: RecordOf<P::In>) -> Result<()> {
-        self.place.timestamp = record.timestamp;
-        self.task.context.restore(&self.place);
-        self.task.context.reach(record.timestamp);
-        self.place.offset += 1;
+        self.task.enter_record(record.timestamp);
         self.task.caught(|| self.node.port.receive(record))?;
         self.punctuate(PunctuationType::StreamTime)
     }
 
     /// Where the next record was read.
     pub fn set_metadata(&mut self, topic: &str, partition: i32, offset: i64) {
-        self.place = RecordContext { topic: topic.into(), partition, offset, timestamp: -1 };
+        self.task.set_place(topic, partition, offset);
     }
 
     /// Moves stream time to `time`, in milliseconds, unless it is further already; punctuators that are due run.

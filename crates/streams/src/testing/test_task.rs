@@ -3,7 +3,9 @@
 use crate::config::StreamsConfig;
 use crate::dsl::Processed;
 use crate::error::Result;
-use crate::processor::{Elapsed, InitContext, Processor, ProcessorSupplier, TaskContext, TaskId};
+use crate::processor::{
+    Elapsed, InitContext, Processor, ProcessorSupplier, RecordContext, TaskContext, TaskId,
+};
 use crate::state::{StoreSet, TaskBackends};
 use crate::task::TaskPlan;
 use crate::topology::TopologyBuilder;
@@ -16,6 +18,8 @@ pub(super) struct TestTask {
     stores: StoreSet,
     name: Arc<str>,
     connected: Vec<Arc<str>>,
+    /// Where the next record was read.
+    place: RecordContext,
 }
 
 impl TestTask {
@@ -33,17 +37,32 @@ impl TestTask {
         let specs: Vec<_> = specs.collect();
         let plan = TaskPlan::new(topology, &settings, Arc::default(), Elapsed::none());
         let (backends, budget) = (TaskBackends::new(None), settings.store_budget());
-        let (app, rules) = (&settings.application_id, settings.rules.compatibility);
+        let (app, rules) = (&settings.application.id, settings.rules.compatibility);
         let connected = specs.iter().map(|(spec, _)| spec.name.clone()).collect();
         let stores = StoreSet::open(app, specs, backends, rules, &budget)?;
         let context = Rc::new(plan.context(id));
         context.set_wall_clock(wall_clock);
         let name = processed.name.as_deref().unwrap_or("processor").into();
-        Ok(TestTask { context, stores, name, connected })
+        let partition = id.partition;
+        let place = RecordContext { topic: "test".into(), partition, offset: 0, timestamp: -1 };
+        Ok(TestTask { context, stores, name, connected, place })
+    }
+
+    /// Where the next record was read.
+    pub(super) fn set_place(&mut self, topic: &str, partition: i32, offset: i64) {
+        self.place = RecordContext { topic: topic.into(), partition, offset, timestamp: -1 };
+    }
+
+    /// A record is in hand; the next one has the next offset.
+    pub(super) fn enter_record(&mut self, timestamp: i64) {
+        self.place.timestamp = timestamp;
+        self.context.restore(&self.place);
+        self.context.reach(timestamp);
+        self.place.offset += 1;
     }
 
     pub(super) fn init_context(&self) -> InitContext<'_> {
-        let TestTask { context, stores, name, connected } = self;
+        let TestTask { context, stores, name, connected, .. } = self;
         InitContext { task: context, stores, node: name, connected }
     }
 
@@ -53,7 +72,7 @@ impl TestTask {
         supplier: ProcessorSupplier<P>,
         children: Vec<Child<P::Out>>,
     ) -> Result<AloneOf<P::In>> {
-        let TestTask { context, stores, name, connected } = self;
+        let TestTask { context, stores, name, connected, .. } = self;
         let node = || Alone::processor(&supplier, name, connected, context, stores, children);
         catch_panic(node)?
     }

@@ -4,7 +4,7 @@ use super::test_task::TestTask;
 use crate::config::StreamsConfig;
 use crate::dsl::Processed;
 use crate::error::Result;
-use crate::processor::{InitContext, RecordContext, TaskId, ValueContext, ValueTransformer};
+use crate::processor::{InitContext, TaskId, ValueContext, ValueTransformer};
 use crate::state::{StoreToken, StoreType};
 use crate::topology::erased::Fault;
 use std::fmt;
@@ -47,7 +47,6 @@ use std::fmt;
 pub struct ValueTransformerTestDriver<T: ValueTransformer> {
     transformer: T,
     task: TestTask,
-    place: RecordContext,
 }
 
 impl<T: ValueTransformer> ValueTransformerTestDriver<T> {
@@ -73,8 +72,7 @@ impl<T: ValueTransformer> ValueTransformerTestDriver<T> {
     {
         let task = TestTask::new(&processed, config, TaskId { subtopology: 0, partition: 0 }, 0)?;
         let transformer = task.caught(|| Ok(supplier(&mut task.init_context())))??;
-        let place = RecordContext { topic: "test".into(), partition: 0, offset: 0, timestamp: -1 };
-        Ok(ValueTransformerTestDriver { transformer, task, place })
+        Ok(ValueTransformerTestDriver { transformer, task })
     }
 
     /// The new value of a change of the table at a time, in milliseconds; `None` as the value is a deletion.
@@ -87,10 +85,7 @@ impl<T: ValueTransformer> ValueTransformerTestDriver<T> {
         value: Option<impl Into<T::In>>,
         timestamp: i64,
     ) -> Result<Option<T::Out>> {
-        self.place.timestamp = timestamp;
-        self.task.context.restore(&self.place);
-        self.task.context.reach(timestamp);
-        self.place.offset += 1;
+        self.task.enter_record(timestamp);
         let (transformer, task) = (&mut self.transformer, &self.task);
         let mut ctx = ValueContext::new(&task.context);
         task.caught(|| {

@@ -35,6 +35,7 @@ pub use self::produced::{
 };
 pub(crate) use self::subtopology::Subtopology;
 pub use self::topic_names::TopicNames;
+pub(crate) use self::topic_stores::store_update;
 
 pub use crate::task::{
     FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, SourceRecord, TimestampExtractor,

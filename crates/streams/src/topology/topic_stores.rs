@@ -4,7 +4,7 @@ use super::TopologyBuilder;
 use super::builder::{operator_kind, processor_kind, source_kind};
 use super::consumed::Consumed;
 use super::erased::{Port, node_factory};
-use super::node::{NodeFacts, Role};
+use super::node::NodeKind;
 use crate::error::{Error, Result};
 use crate::processor::{InitContext, KeyOf, Processor, StoreUpdate, ValueOf};
 use crate::serde::OptionSerde;
@@ -140,16 +140,24 @@ impl TopologyBuilder {
         topic: &str,
         processor: &str,
     ) {
-        let serdes = S::serdes(token);
-        let value = Arc::new(OptionSerde::new(serdes.value.clone()));
-        let consumed = Consumed::with(serdes.key.clone(), value);
-        let source = self.add(source, source_kind(vec![topic.into()], consumed), Vec::new());
-        let token = *token;
-        let update = move |ctx: &mut InitContext| Ok(StoreUpdate(ctx.store(&token)?));
-        let processor = self.add(processor, processor_kind(Arc::new(update)), vec![source]);
+        let (read, update) = store_update(token, topic.into());
+        let source = self.add(source, read, Vec::new());
+        let processor = self.add(processor, update, vec![source]);
         let spec =
             StoreSpec { source_topic: Some(topic.into()), logging: None, ..token.spec.clone() };
         self.add_own_store(processor, &spec);
-        self.set_facts(processor, NodeFacts { role: Role::Operator, ..NodeFacts::default() });
     }
+}
+
+/// A source and the processor below it that keep a store like a topic, by the store's serdes; null deletes.
+pub(crate) fn store_update<S: Writable + 'static>(
+    token: &StoreToken<S>,
+    topic: Arc<str>,
+) -> (NodeKind, NodeKind) {
+    let serdes = S::serdes(token);
+    let value = Arc::new(OptionSerde::new(serdes.value.clone()));
+    let consumed = Consumed::with(serdes.key.clone(), value);
+    let token = *token;
+    let update = move |ctx: &mut InitContext| Ok(StoreUpdate(ctx.store(&token)?));
+    (source_kind(vec![topic], consumed), processor_kind(Arc::new(update)))
 }

@@ -5,3 +5,4 @@ mod compile_fail;
 mod driver;
 mod interop;
 mod kafka;
+mod random;

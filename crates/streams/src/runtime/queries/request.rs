@@ -287,8 +287,7 @@ impl LocalStores {
                 return Err((FailureReason::NotUpToBound, error));
             }
             let failed = |error| (FailureReason::StoreException, error);
-            let reader = task.stores.get(&self.spec.name).cloned();
-            let reader = reader.ok_or_else(|| failed(self.queries.unknown(&self.spec.name)))?;
+            let reader = self.reader(&task).ok_or_else(|| failed(self.queries.unknown(&self.spec.name)))?;
             let source = OnePartition {
                 spec: self.spec.clone(),
                 topic: self.serde_topic(),

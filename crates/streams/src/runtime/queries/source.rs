@@ -21,7 +21,7 @@ pub(in crate::runtime) struct LocalStores {
 }
 
 impl LocalStores {
-    fn reader(&self, task: &LocalTask) -> Option<PartitionReader> {
+    pub(super) fn reader(&self, task: &LocalTask) -> Option<PartitionReader> {
         task.stores.get(&self.spec.name).cloned()
     }
 

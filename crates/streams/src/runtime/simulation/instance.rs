@@ -40,15 +40,15 @@ impl Process {
         seed: u64,
         now: Now,
     ) -> Self {
-        let Settings { state_dir, application_id, stream_threads, .. } = &*cluster.settings;
-        let directory = StateDirectory::open(state_dir, application_id, process);
+        let Settings { state_dir, application, stream_threads, .. } = &*cluster.settings;
+        let directory = StateDirectory::open(state_dir, &application.id, process);
         let directory = Arc::new(directory.expect("the directory"));
         let process = directory.process_id();
         let (topology, directory) = (topology.clone(), Some(directory));
         let globals = Arc::new(GlobalStores::new(&topology.graph().globals));
         let queries = Queries::new(
             topology.clone(),
-            cluster.settings.application_id.clone(),
+            cluster.settings.application.id.clone(),
             cluster.settings.stream_threads,
         );
         let instance = Instance { topology, directory, process, limits, globals, queries };

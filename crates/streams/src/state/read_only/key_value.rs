@@ -1,12 +1,12 @@
 //! Key-value stores, read from any thread.
 
 use super::sealed::{Query, Source};
-use super::{Handle, Queryable, StoreSource, key_bytes};
+use super::{Handle, Queryable, StoreSource, key_bytes, scopes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::state::codec::Codec;
 use crate::state::engine::{Direction, KeyRange, prefix_range};
 use crate::state::key_value::{Entries, KeyValueStore, ReadValue, TimestampedKeyValueStore};
-use crate::state::spec::{StoreFormat, StoreToken};
+use crate::state::spec::{StoreFormat, StoreSpec, StoreToken};
 use byteview::ByteView;
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
@@ -30,19 +30,7 @@ pub struct ReadOnlyKeyValueStore<K, V, T = V> {
 const ALL: KeyRange = (Bound::Unbounded, Bound::Unbounded);
 
 impl<K: 'static, V: 'static, T> ReadOnlyKeyValueStore<K, V, T> {
-    /// The same for one partition only.
-    #[must_use]
-    pub fn partition(mut self, partition: i32) -> Self {
-        self.handle.scope.partition = Some(partition);
-        self
-    }
-
-    /// Takes what is here, also while tasks move: some partitions may be missing then, or their values old.
-    #[must_use]
-    pub fn allow_stale(mut self) -> Self {
-        self.handle.scope.allow_stale = true;
-        self
-    }
+    scopes!();
 
     /// The value of a key. A key that no local partition has is absent only if its partition is local too; where that is another
     /// instance's by Java's default partitioning, the error is [`ErrorKind::Moved`]. Stores whose keys are spread by a rule of their
@@ -125,10 +113,7 @@ impl<K: 'static, V: 'static> Query for KeyValueStore<K, V> {
     /// The store may keep timestamps: they are left out.
     fn read_only(token: &StoreToken<Self>, Source(source): Source) -> Result<Self::ReadOnly> {
         source.spec().check_types(token.spec)?;
-        let read: ReadValue<K, V, V> = match source.spec().format {
-            StoreFormat::Plain => Codec::read_value,
-            StoreFormat::Timestamped => Codec::read_without_timestamp,
-        };
+        let read = value_alone(source.spec());
         Ok(ReadOnlyKeyValueStore { handle: Handle::new(source, token.serdes.clone()), read })
     }
 
@@ -149,6 +134,14 @@ impl<K: 'static, V: 'static> Query for TimestampedKeyValueStore<K, V> {
     }
 
     key_bytes!();
+}
+
+/// Reads values without the timestamps that the store may keep.
+pub(super) fn value_alone<K: 'static, V: 'static>(spec: &StoreSpec) -> ReadValue<K, V, V> {
+    match spec.format {
+        StoreFormat::Plain => Codec::read_value,
+        StoreFormat::Timestamped => Codec::read_without_timestamp,
+    }
 }
 
 /// Refuses timestamps of a store that has none.

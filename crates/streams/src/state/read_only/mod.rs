@@ -35,6 +35,26 @@ macro_rules! key_bytes {
 }
 use key_bytes;
 
+/// Narrows or widens what a handle takes into account.
+macro_rules! scopes {
+    () => {
+        /// The same for one partition only.
+        #[must_use]
+        pub fn partition(mut self, partition: i32) -> Self {
+            self.handle.scope.partition = Some(partition);
+            self
+        }
+
+        /// Takes what is here, also while tasks move: some partitions may be missing then, or their values old.
+        #[must_use]
+        pub fn allow_stale(mut self) -> Self {
+            self.handle.scope.allow_stale = true;
+            self
+        }
+    };
+}
+use scopes;
+
 /// A kind of store that can be read from any thread.
 pub trait Queryable: StoreType + sealed::Query {}
 

@@ -2,7 +2,7 @@
 
 use super::sealed::{Query, Source};
 use super::window::{keyed, rows};
-use super::{Handle, Queryable, key_bytes};
+use super::{Handle, Queryable, key_bytes, scopes};
 use crate::error::Result;
 use crate::state::codec::Codec;
 use crate::state::engine::Direction;
@@ -26,19 +26,7 @@ pub struct ReadOnlySessionStore<K, V> {
 }
 
 impl<K: 'static, V: 'static> ReadOnlySessionStore<K, V> {
-    /// The same for one partition only.
-    #[must_use]
-    pub fn partition(mut self, partition: i32) -> Self {
-        self.handle.scope.partition = Some(partition);
-        self
-    }
-
-    /// Takes what is here, also while tasks move: some partitions may be missing then, or their values old.
-    #[must_use]
-    pub fn allow_stale(mut self) -> Self {
-        self.handle.scope.allow_stale = true;
-        self
-    }
+    scopes!();
 
     /// The value of exactly this session.
     ///

@@ -1,7 +1,7 @@
 //! Versioned stores, read from any thread.
 
 use super::sealed::{Query, Source};
-use super::{Handle, Queryable, key_bytes};
+use super::{Handle, Queryable, key_bytes, scopes};
 use crate::error::Result;
 use crate::state::codec::Codec;
 use crate::state::layers::{VersionBytes, VersionedLayers};
@@ -22,19 +22,7 @@ pub struct ReadOnlyVersionedKeyValueStore<K, V> {
 }
 
 impl<K: 'static, V: 'static> ReadOnlyVersionedKeyValueStore<K, V> {
-    /// The same for one partition only.
-    #[must_use]
-    pub fn partition(mut self, partition: i32) -> Self {
-        self.handle.scope.partition = Some(partition);
-        self
-    }
-
-    /// Takes what is here, also while tasks move: some partitions may be missing then, or their values old.
-    #[must_use]
-    pub fn allow_stale(mut self) -> Self {
-        self.handle.scope.allow_stale = true;
-        self
-    }
+    scopes!();
 
     /// The latest value of a key.
     ///

@@ -1,15 +1,15 @@
 //! Window stores, read from any thread.
 
-use super::key_value::check_timestamps;
+use super::key_value::{check_timestamps, value_alone};
 use super::sealed::{Query, Source};
-use super::{Handle, PartitionReader, Queryable, key_bytes};
+use super::{Handle, PartitionReader, Queryable, key_bytes, scopes};
 use crate::error::Result;
 use crate::state::codec::Codec;
 use crate::state::engine::{Direction, KeyRange};
 use crate::state::key_value::ReadValue;
 use crate::state::layers::{Hit, KeyedHits, Order, TimeSpan, WindowLayers};
 use crate::state::layout::windowed_key::RowKey;
-use crate::state::spec::{StoreFormat, StoreToken};
+use crate::state::spec::StoreToken;
 use crate::state::window::{
     TimestampedWindowStore, WindowEntries, WindowStore, WindowValues, span,
 };
@@ -66,19 +66,7 @@ pub(super) fn keyed<K: 'static, V: 'static>(
 }
 
 impl<K: 'static, V: 'static, T> ReadOnlyWindowStore<K, V, T> {
-    /// The same for one partition only.
-    #[must_use]
-    pub fn partition(mut self, partition: i32) -> Self {
-        self.handle.scope.partition = Some(partition);
-        self
-    }
-
-    /// Takes what is here, also while tasks move: some partitions may be missing then, or their values old.
-    #[must_use]
-    pub fn allow_stale(mut self) -> Self {
-        self.handle.scope.allow_stale = true;
-        self
-    }
+    scopes!();
 
     /// The value of a key in the window that starts at `window_start`; of duplicates the one that was put last.
     ///
@@ -221,10 +209,7 @@ impl<K: 'static, V: 'static> Query for WindowStore<K, V> {
     /// The store may keep timestamps: they are left out.
     fn read_only(token: &StoreToken<Self>, Source(source): Source) -> Result<Self::ReadOnly> {
         source.spec().check_types(token.spec)?;
-        let read: ReadValue<K, V, V> = match source.spec().format {
-            StoreFormat::Plain => Codec::read_value,
-            StoreFormat::Timestamped => Codec::read_without_timestamp,
-        };
+        let read = value_alone(source.spec());
         let size = source.spec().kind.window_size();
         Ok(ReadOnlyWindowStore { handle: Handle::new(source, token.serdes.clone()), size, read })
     }

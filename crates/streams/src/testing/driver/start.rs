@@ -33,7 +33,7 @@ impl TopologyTestDriver {
             // Final results are there at once, as in Java's test driver.
             settings.rules.emit_interval = 0;
         }
-        let (graph, app) = (topology.graph(), &settings.application_id);
+        let (graph, app) = (topology.graph(), &settings.application.id);
         let sized = graph.repartition_topics.iter().filter_map(|(name, topic)| {
             Some((graph.topic_name(app, name).to_string(), topic.partitions?))
         });

@@ -1,12 +1,12 @@
 //! A node without a graph around it, for tests of user code.
 
 use super::{ErasedPort, Named, Port, PortOf, Wiring};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::processor::{
     KeyOf, KeyValue, Processor, ProcessorSupplier, Punctuate, TaskContext, ValueOf, build_processor,
 };
 use crate::state::StoreSet;
-use crate::task::{Outgoing, Placement, RecordCollector, TopicHandle};
+use crate::task::{Nowhere, RecordCollector};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -55,22 +55,5 @@ impl<K: 'static, V: 'static> Alone<K, V> {
         };
         let port = build_processor(supplier, &mut wiring)?;
         Ok(Alone { port, closers, punctuated })
-    }
-}
-
-/// There is no sink that would write.
-struct Nowhere;
-
-impl RecordCollector for Nowhere {
-    fn topic(&mut self, _: &str) -> TopicHandle {
-        TopicHandle(0)
-    }
-
-    fn partitions(&mut self, _: TopicHandle) -> Result<i32> {
-        Err(Error::new(ErrorKind::InvalidState, "there are no topics here"))
-    }
-
-    fn append(&mut self, _: TopicHandle, _: Placement, _: Outgoing) -> Result<()> {
-        Err(Error::new(ErrorKind::InvalidState, "there are no topics here"))
     }
 }

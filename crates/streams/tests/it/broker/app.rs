@@ -46,11 +46,16 @@ pub(super) struct Counting {
     dir: tempfile::TempDir,
 }
 
+/// What a child process logs is for [`AppProcess`] to read.
+pub(super) fn log_to_parent() {
+    tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stdout).init();
+}
+
 /// Not a test: the program of the child processes, which run it by name.
 #[test]
 #[ignore = "run by other tests as a process of its own"]
 fn the_counting_process() {
-    tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stdout).init();
+    log_to_parent();
     let var = |name: &str| std::env::var(name).expect(name);
     let config = config(&var("APP"), &var("BOOTSTRAP"), Path::new(&var("STATE")));
     let config = config.stream_threads(2);

@@ -1,6 +1,6 @@
 //! Closing: from handlers, listeners and signals, whatever user code does meanwhile.
 
-use super::app::{AppProcess, config, start};
+use super::app::{AppProcess, config, log_to_parent, start};
 use crate::kafka::{Kafka, PATIENCE, unique};
 use kstreams::prelude::*;
 use std::path::Path;
@@ -37,7 +37,7 @@ const CHILD: &str = "broker::closing::the_held_up_process";
 #[test]
 #[ignore = "run by other tests as a process of its own"]
 fn the_held_up_process() {
-    tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stdout).init();
+    log_to_parent();
     let var = |name: &str| std::env::var(name).expect(name);
     let config = config(&var("APP"), &var("BOOTSTRAP"), Path::new(&var("STATE")));
     let topology = held_up(&var("INPUT"), &var("OUTPUT"), var("FILE"));

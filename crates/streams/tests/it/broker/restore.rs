@@ -148,6 +148,21 @@ fn a_record_cache_gives_one_result_a_key_and_commit() {
     assert!(results < 5_000, "{results} results: the cache holds nothing back");
 }
 
+/// Records whose values are their times, through a processor.
+fn timed_by_value<P>(input: &str, output: &str, supplier: fn() -> P) -> Topology
+where
+    P: Processor<In = (String, String), Out = (String, String)>,
+{
+    let consumed = Consumed::<String, String>::new();
+    let consumed = consumed.timestamps(|record| record.value.parse().unwrap_or(-1));
+    let builder = StreamsBuilder::new();
+    builder
+        .stream(input, consumed)
+        .process(move |_| Ok(supplier()), Processed::new())
+        .to(output, Produced::new());
+    builder.build().expect("builds")
+}
+
 /// Forwards the stream time.
 struct TellTime;
 
@@ -171,16 +186,7 @@ fn stream_time_survives_a_restart() {
     let mut kafka = Kafka::shared();
     let (input, output) = (kafka.topic("in", 1), kafka.topic("out", 1));
     let app = unique("time");
-    let topology = || {
-        let consumed = Consumed::<String, String>::new();
-        let consumed = consumed.timestamps(|record| record.value.parse().unwrap_or(-1));
-        let builder = StreamsBuilder::new();
-        builder
-            .stream(input.as_str(), consumed)
-            .process(|_| Ok(TellTime), Processed::new())
-            .to(output.as_str(), Produced::new());
-        builder.build().expect("builds")
-    };
+    let topology = || timed_by_value(&input, &output, || TellTime);
     let dir = tempfile::tempdir().expect("a directory");
     let mut told = Vec::new();
     for (round, time) in ["1000", "900"].into_iter().enumerate() {
@@ -223,16 +229,7 @@ fn p54_punctuators_go_on_by_the_time_of_before() {
     let mut kafka = Kafka::shared();
     let (input, output) = (kafka.topic("in", 1), kafka.topic("out", 1));
     let app = unique("firing");
-    let topology = || {
-        let consumed = Consumed::<String, String>::new();
-        let consumed = consumed.timestamps(|record| record.value.parse().unwrap_or(-1));
-        let builder = StreamsBuilder::new();
-        builder
-            .stream(input.as_str(), consumed)
-            .process(|_| Ok(Firing), Processed::new())
-            .to(output.as_str(), Produced::new());
-        builder.build().expect("builds")
-    };
+    let topology = || timed_by_value(&input, &output, || Firing);
     let dir = tempfile::tempdir().expect("a directory");
     let expected = [
         ["1000 at 1000", "fired 1000", "1050 at 1050"].as_slice(),

@@ -1,6 +1,7 @@
 //! Joins of two streams: the cases of public reports, and what always holds.
 
 use super::{check_results, check_topics};
+use crate::random::Random;
 use kstreams::prelude::*;
 
 type Text = Option<String>;
@@ -206,17 +207,6 @@ fn windows_may_lie_on_one_side_or_apart() {
 fn p02_holds_in_any_order() {
     for seed in 0..200 {
         arrivals(seed);
-    }
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
     }
 }
 

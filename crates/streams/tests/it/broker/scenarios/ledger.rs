@@ -5,8 +5,9 @@ mod example;
 
 use self::example::{Command, Event, User, classic_topology};
 use super::super::app::{config, start};
-use super::{PARTITIONS, RECORDS, Random, Scenario};
+use super::{PARTITIONS, RECORDS, Scenario};
 use crate::kafka::{Kafka, PATIENCE, Read, unique};
+use crate::random::Random;
 use std::collections::BTreeMap;
 
 pub(super) use self::example::topology;

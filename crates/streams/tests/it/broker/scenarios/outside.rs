@@ -5,8 +5,9 @@ mod example;
 
 use self::example::{bonuses, scores};
 use super::super::app::{config, start};
-use super::{PARTITIONS, RECORDS, Random, Scenario};
+use super::{PARTITIONS, RECORDS, Scenario};
 use crate::kafka::{PATIENCE, SetAtEnd};
+use crate::random::Random;
 use kstreams::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

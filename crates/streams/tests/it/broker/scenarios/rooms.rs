@@ -4,8 +4,9 @@
 mod example;
 
 use self::example::{Room, wrong_topology};
-use super::{PARTITIONS, RECORDS, Random, Scenario};
+use super::{PARTITIONS, RECORDS, Scenario};
 use crate::kafka::{Read, Written, wall_clock};
+use crate::random::Random;
 use kstreams::topology::partition_for_key;
 use std::collections::BTreeMap;
 

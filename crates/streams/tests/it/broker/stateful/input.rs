@@ -1,6 +1,7 @@
 //! The input of the stateful topologies, from one seed, and what comes of it without a failure.
 
 use super::topologies::{Case, Feed, Site};
+use crate::random::Random;
 use kstreams::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,17 +20,6 @@ pub(super) struct Given {
     pub(super) key: String,
     pub(super) value: Option<String>,
     pub(super) time: i64,
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
 }
 
 /// A topic whose times have the rest `rest` when divided by two: no two records of the two topics have the same.
